@@ -138,6 +138,8 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
         """
 
+        from svc.api.as_user import TableAsUser
+
         return TableAsUser(cls, user)
 
     # --- sources -------------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,12 +19,11 @@ from svc.store.log.entries import DELETE, INVALIDATE, MESSAGE, PATCH
 from svc.store.values.keys import Key, decode_key, storage_key
 from svc.store.values.records import decode, decode_payload, is_partial
 from svc.store.writing.merge_rules import log_changes, merge
-from svc.store.writing.write_list import INSERT, UPDATE, Write
+from svc.store.writing.write_list import INSERT, UPDATE, Write, check_message
+from svc.store.writing.write_set import RowGuard
 
 if TYPE_CHECKING:
     from svc.api.caching.cache import TableCache
-    from svc.store.env import Txn
-    from svc.store.writing.write_set import RowGuard
 
 _MERGING = frozenset((PATCH, UPDATE))
 
@@ -73,10 +72,9 @@ class _Writing:
         key: Any = decode_key(write.key) if write.key else None
         kind = write.kind
         if kind == MESSAGE:
-            message = decode_payload(write.payload or b"\xc0")
-            given = dict(message) if isinstance(message, dict) else {}
-            self._check_rows(write, None, given if key is None else {**given, self._table.primary_key: key})
-            return self._call("publish", key, message)
+            if write.rows is not None:
+                check_message(write, write.rows, self._table.database.snapshot())
+            return self._call("publish", key, decode_payload(write.payload or b"\xc0"))
         if kind == INVALIDATE:
             return self._invalidate(key)
         age = self._directives.max_age
@@ -84,7 +82,7 @@ class _Writing:
             write.expires_at = self._table.database.clock.wall() * 1000 + age * 1000
         if kind == DELETE:
             if write.rows is not None:
-                return then(self._loaded(key), partial(self._delete, write, write.rows, key))
+                return then(self._loaded(key), lambda raw: self._delete_ruled(write, key, raw, write.rows))
             if write.precondition is not None:
                 write.precondition.check(self._here(write))
             return self._call("delete", key)
@@ -103,59 +101,65 @@ class _Writing:
         return decide is None or decide is restore_json or decide is self._restore or isinstance(decide, partial)
 
     def _here(self, write: Write) -> bytes | None:
-        return self._table.get_by(write.key, self._snapshot())
-
-    def _snapshot(self) -> Txn:
-        return self._table.database.snapshot()
-
-    def _delete(self, write: Write, rows: RowGuard, key: Key, raw: bytes | None) -> Any:
-        """A deletion that rules on rows are asked about: of what is not there for the caller the source hears nothing."""
-        txn, stored = self._snapshot(), storage_key(write.key)
-        there = raw if self._is_there(write, raw) else None
-        if write.precondition is not None:
-            write.precondition.check(there)
-        if there is None:
-            return None
-        if write.found is None:
-            rows.check_deleted(self._table, txn, stored, there)
-        elif not rows.may_delete(self._table, txn, stored, there):
-            return None
-        return self._call("delete", key)
-
-    def _check_rows(self, write: Write, raw: bytes | None, record: Mapping[str, Any]) -> None:
-        """Ask rules on rows before the source hears of it. `raw`: the record that is there. Raises Problem."""
-        if write.rows is not None:
-            write.rows.check_written(self._table, self._snapshot(), storage_key(write.key), raw, record)
-
-    def _is_there(self, write: Write, raw: bytes | None) -> bool:
-        """Whether there is a record for the writer."""
-        rows = write.rows
-        return raw is not None and (rows is None or rows.can_see(self._table, self._snapshot(), storage_key(write.key), raw))
-
-    def _check_seen(self, write: Write, raw: bytes | None) -> None:
-        """Raise NotFound for a record that is not there for the writer."""
-        if write.rows is not None and raw is not None:
-            write.rows.check_seen(self._table, self._snapshot(), storage_key(write.key), raw)
+        return self._table.get_by(write.key, self._table.database.snapshot())
 
     def _loaded(self, key: Key) -> Any:
         """The whole record, loaded if it is not here, or an awaitable of it; None if there is none."""
         return self._cache.load_stored(key, None, self._asking, self._reading)
 
+    # What rules on rows say is asked before the source has written: it asks nobody (spec: rows §1.4).
+
+    def _delete_ruled(self, write: Write, key: Key, raw: bytes | None, rows: RowGuard | None) -> Any:
+        assert rows is not None
+        table, stored = self._table, storage_key(write.key)
+        txn = table.database.snapshot()
+        is_there = raw is not None and rows.can_see(table, txn, stored, raw)
+        if write.precondition is not None:
+            write.precondition.check(raw if is_there else None)
+        if not is_there:
+            return None  # it is skipped here, too
+        assert raw is not None
+        if write.found is not None:  # by a query: what may not be deleted is left alone
+            return self._call("delete", key) if rows.may_delete(table, txn, stored, raw) else None
+        rows.check_deleted(table, txn, stored, raw)
+        return self._call("delete", key)
+
+    def _is_seen(self, write: Write, raw: bytes) -> bool:
+        return write.rows is None or write.rows.can_see(self._table, self._table.database.snapshot(), storage_key(write.key), raw)
+
+    def _check_seen(self, write: Write, raw: bytes | None) -> None:
+        if write.rows is not None and raw is not None:
+            write.rows.check_seen(self._table, self._table.database.snapshot(), storage_key(write.key), raw)
+
+    def _check_rules(self, write: Write, key: Key, raw: bytes | None, record: dict[str, Any]) -> None:
+        if write.rows is None:
+            return
+        table = self._table
+        whole = dict(record)
+        whole[table.primary_key] = list(key) if type(key) is tuple else key
+        if table.validator.completes:
+            whole = table.validator.complete(whole, is_new=raw is None)
+        if table.stamps:
+            table.validator.stamp(whole, table.database.clock.wall() * 1000, None if raw is None else decode(raw))
+        write.rows.check_written(table, table.database.snapshot(), storage_key(write.key), raw, whole)
+
     def _put(self, write: Write, key: Key, raw: bytes | None) -> Any:
+        if write.rows is not None and write.kind == INSERT and raw is not None:
+            return None  # it is skipped here, too
         if write.precondition is not CREATE:
             self._check_seen(write, raw)
         if write.precondition is not None:
             write.precondition.check(raw)
         assert write.data is not None
         stored = None if raw is None or is_partial(raw) else decode(raw)
-        record = dict(write.data if write.decide is None else write.decide(write.data, stored))
-        self._check_rows(write, raw, record)
-        return self._call("put", key, record)
+        record = write.data if write.decide is None else write.decide(write.data, stored)
+        self._check_rules(write, key, raw, dict(record))
+        return self._call("put", key, dict(record))
 
     def _merge(self, write: Write, key: Key, raw: bytes | None) -> Any:
         if write.precondition is not None:
             write.precondition.check(raw)
-        if write.kind == UPDATE and not self._is_there(write, raw):
+        if write.kind == UPDATE and (raw is None or not self._is_seen(write, raw)):
             return None  # it is skipped here, too
         self._check_seen(write, raw)
         changes = write.data
@@ -163,19 +167,15 @@ class _Writing:
         stored = None if raw is None else decode(raw)
         if write.decide is not None:
             changes = write.decide(changes, stored)
+        if write.rows is not None:
+            self._check_rules(write, key, raw, merge({} if stored is None else stored, changes))
+        if self._cache.canonical is not None and self._cache.canonical.has("patch"):
+            return self._call("patch", key, log_changes(changes))
         record = merge({} if stored is None else stored, changes)
         record[self._table.primary_key] = list(key) if type(key) is tuple else key
-        if stored is None and (write.rows is not None or not self._patches):
+        if stored is None:
             record = self._table.validator.record(record, source="native")
-        self._check_rows(write, raw, record)
-        if self._patches:
-            return self._call("patch", key, log_changes(changes))
         return self._call("put", key, record)
-
-    @property
-    def _patches(self) -> bool:
-        """Whether the source takes changes alone."""
-        return self._cache.canonical is not None and self._cache.canonical.has("patch")
 
     def _call(self, name: str, key: Any, *data: Any) -> Any:
         source = self._cache.canonical
