@@ -4,8 +4,8 @@
     else, if all commits have been processed                       the same with a result of its own, which has the rows that the client has: the old
                                                                    conditions find them once more
 
-What differs are `enter`, `leave` and `update`, as after any run. Where neither is possible, with more than MAX_ROWS rows, or where more than rules has changed,
-the subscription is reset.
+What differs are `enter`, `leave` and `update`, as after any run. A client for which events wait is reset: they may be of commits behind the change. So it is
+where neither is possible, with more than MAX_ROWS rows, and where more than rules has changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from svc.realtime.live.materialized_result import MaterializedResult
 from svc.realtime.live.query_spec import MATERIALIZED, RECOMPUTED, STATELESS, LiveQuerySpec
 from svc.realtime.live.recomputed_result import INLINE_SECONDS
 from svc.realtime.live.result import LiveResult
-from svc.realtime.live.subscription import FOLLOWING, LiveSubscription
+from svc.realtime.live.subscription import LiveSubscription
 from svc.realtime.live.viewer_changes import ViewerChanges
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ResultMoves:
     def move(self, subscription: LiveSubscription, target: Target) -> bool:
         """Let one go on with the result of `target`. False: it cannot be told what differs."""
         result: Any = subscription.result
-        if result is None or result.is_closed or subscription.state != FOLLOWING or not _differs_in_viewpoint(subscription.key, target[0]):
+        if result is None or result.is_closed or not subscription.is_up_to_date or not _differs_in_viewpoint(subscription.key, target[0]):
             return False
         try:
             spec = self._spec(subscription, target)
@@ -87,7 +87,7 @@ class ResultMoves:
     def _go_on_alike(self, result: LiveResult, subscription: LiveSubscription, key: Any) -> bool:
         others = [each for each in result.subscribers if each is not subscription]
         try:
-            return len(others) <= MAX_OTHERS and all(each.state == FOLLOWING and self._owner.result_key(each)[0] == key for each in others)
+            return len(others) <= MAX_OTHERS and all(each.is_up_to_date and self._owner.result_key(each)[0] == key for each in others)
         except Problem:
             return False
 

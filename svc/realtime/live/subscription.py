@@ -200,6 +200,11 @@ class LiveSubscription(BoundedSource):
         self._bytes = self._bytes - sum([event.size for event in taken]) if queue else 0
         found += taken
 
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the client has taken all that its result has pushed."""
+        return self.state == FOLLOWING and not self._queue
+
     # -- called by the result
 
     def push(self, events: list[RowEvent], size: int) -> None:
