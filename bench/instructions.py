@@ -1,7 +1,7 @@
 """Instructions per request, counted by callgrind: a figure that is the same at every run, on a busy machine too.
 
     apt-get install valgrind
-    python -m bench.instructions [--rows get,put] [--json FILE]      about five minutes for all rows
+    python -m bench.instructions [--rows get,put] [--json FILE]      about seven minutes for all rows
     python -m bench.instructions --compare FILE [--tolerance 3]      beside a result that was kept; ends with 1 if a row has become worse
     python -m bench.instructions --read FILE --compare FILE          two results that were kept
 
