@@ -95,7 +95,7 @@ def account_endpoints(
         if accounts.mails is not None and accounts.has_addresses:
             links.append(("Forgot your password?", "accounts/forgot"))
         pages.account_links = tuple(links)
-        pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
+        pages.name_label = "Email address" if accounts.settings.identity == EMAIL else NAME_LABEL
         found: dict[str, Any] = dict(endpoints(api))
         if logins is not None:
             from svc.accounts.openid.member_logins import MemberLogins
