@@ -119,8 +119,8 @@ class LiveQueries:
             self._subscription_ended,
             allow_full_scan=allow_full_scan,
             checks_rights=check_rights,
-            checks_rows=check_rights or check_rows,
         )
+        subscription.checks_rows |= check_rows
         subscription.rights_generation = self.rights_generation
         self._attach(subscription, *self.result_key(subscription))
         self._subscriptions[subscription] = None
