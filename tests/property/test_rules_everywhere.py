@@ -3,7 +3,12 @@ filter; while records, related records, roles and rules change and subscriptions
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
+import re
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +18,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svc.testing
-from svc.errors import Problem
+from svc.errors import ClientError, Problem
 from tests.support import tracker
 from tests.support.profile import half_by_day
 
 NAMES = ("ann", "bob", "cat", "mod")
 OWNERS = (*NAMES, "dan", None)
 STATES = ("draft", "published", "closed")
+OPERATIONS = [
+    "search_by_conditions", "search_by_id", "describe_table", "insert", "update", "delete", "sql", "read_audit_log", "export_local",
+]  # fmt: skip
 ROLE = dict.fromkeys(("Project", "Issue", "Comment"), tracker.RIGHTS)
 
 
@@ -30,11 +38,12 @@ class Tracker:
         self.app = app
         self.data: dict[str, dict[str, dict[str, Any]]] = {"Project": {}, "Issue": {}, "Comment": {}}
         self.roles = dict.fromkeys(NAMES, "member") | {"mod": "moderator"}
-        permission = {"data": {"tables": ROLE}}
+        permission = {"operations": OPERATIONS, "data": {"tables": ROLE}}
         for role in ("member", "moderator"):
             app.operation("add_role", role=role, permission=permission)
         for name, role in self.roles.items():
             app.operation("add_user", username=name, password="blue-heron-7", role=role, active=True)
+        app.operation("add_user", username="boss", password="blue-heron-7", role="super_user", active=True)
 
     @property
     def now_ms(self) -> float:
@@ -98,7 +107,8 @@ class Tracker:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tracker]:
     path = tracker.write_app(tmp_path_factory.mktemp("tracker"))
-    with svc.testing.app(str(path), sql_access="roles") as app:
+    (path / "config.yaml").write_text("graphqlSchema: {files: schema.graphql}\nrest: true\ngraphql: {extended: true}\n")
+    with svc.testing.app(str(path), sql_access="roles", operationsApi_importRoots=[tempfile.gettempdir()]) as app:
         yield Tracker(app)
 
 
@@ -172,9 +182,52 @@ def operations(site: Tracker, table: str, name: str) -> set[str]:
     return found
 
 
+def contents(site: Tracker, table: str, name: str) -> set[str]:
+    """Lists in other forms, query objects, pages one after the other."""
+    lines = site.app.get(f"/{table}/", user=name, headers={"Accept": "application/x-ndjson"}).text.splitlines()
+    found = keys(json.loads(line) for line in lines)
+    cells = csv.DictReader(io.StringIO(site.app.get(f"/{table}/?select(id,)", user=name, headers={"Accept": "text/csv"}).text))
+    assert keys(cells) == found
+    assert keys(site.app.query(f"/{table}/", {"select": ["id"]}, user=name).json) == found
+    for order in ("id", "-id"):
+        path, paged = f"/{table}/?sort({order})&limit(2)", list[Any]()
+        while path:
+            answer = site.app.get(path, user=name)
+            paged += answer.json
+            link = re.search("<([^>]*)>", answer.headers.get("Link") or "")
+            path = "" if link is None else f"/{table}/{link[1]}"
+        assert keys(paged) == found
+    return found
+
+
+def as_user(site: Tracker, table: str, name: str) -> set[str]:
+    """Code of the application that looks as the user."""
+    seen = getattr(site.app.tables, table).as_user(name)
+    found = keys([{"id": row.id} for row in site.app.run(seen.search({}).to_list())])
+    assert {key for key in site.data[table] if site.app.run(seen.get(key)) is not None} == found
+    return found
+
+
+def export(site: Tracker, table: str, name: str) -> set[str]:
+    """A job that writes what a super user searches in the name of the user."""
+    condition = {"search_attribute": "id", "search_type": "greater_than", "search_value": ""}
+    search = {"operation": "search_by_conditions", "schema": "data", "table": table, "conditions": [condition], "get_attributes": ["*"]}
+    with tempfile.TemporaryDirectory() as path:
+        asked = {"path": path, "filename": "rows", "format": "json", "search_operation": search, "impersonate": {"username": name}}
+        operate(site, "boss", "export_local", table, **asked)
+        site.app.settle()
+        return keys(json.loads((Path(path) / "rows.json").read_text()))
+
+
+def history(site: Tracker, table: str, name: str) -> set[str]:
+    """Of the log, the records that are there: an entry is shown only if its record may be read."""
+    found = {key for entry in operate(site, name, "read_audit_log", table) for key in entry["hash_values"]}
+    return {key for key in site.visible(table, name) if key not in found} | (found & site.data[table].keys())
+
+
 DOORS: dict[str, Door] = {
-    "rest": rest, "records": rest_records, "graphql": graphql,
-    "sql": sql, "operations": operations,
+    "rest": rest, "records": rest_records, "contents": contents, "graphql": graphql, "sql": sql, "operations": operations,
+    "as_user": as_user, "history": history, "export": export,
 }  # fmt: skip
 
 
@@ -260,16 +313,29 @@ def write_sql(site: Tracker, name: str, action: str, key: str, record: dict[str,
 
 def write_graphql(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
     calls = {
-        "delete": ("mutation ($id: ID!) { deleteIssue(id: $id) { id } }", {"id": key}),
-        "update": ("mutation ($id: ID!, $v: IssuePatch!) { patchIssue(id: $id, input: $v) { id } }", {"id": key, "v": record}),
-        "create": ("mutation ($v: IssueInput!) { putIssue(input: $v) { id } }", {"v": {"id": key, **record}}),
+        "delete": ("mutation ($id: ID!) { delete_Issue(id: $id) }", {"id": key}),
+        "update": ("mutation ($id: ID!, $v: IssuePatch!) { patch_Issue(id: $id, input: $v) { id } }", {"id": key, "v": record}),
+        "create": ("mutation ($id: ID!, $v: IssueInput!) { put_Issue(id: $id, input: $v) { id } }", {"id": key, "v": record}),
     }
     text, variables = calls[action]
-    answer = site.app.post("/graphql", {"query": text, "variables": variables}, user=name)
-    return "errors" not in answer.json
+    answer = site.app.post("/graphql", {"query": text, "variables": variables}, user=name).json
+    codes = {error["extensions"]["code"] for error in answer.get("errors", ())}
+    assert codes <= {"ROW_NOT_ALLOWED", "NOT_FOUND"}, answer
+    return not codes
 
 
-WRITERS = {"rest": write_rest, "operation": write_operation, "sql": write_sql}
+def write_as_user(site: Tracker, name: str, action: str, key: str, record: dict[str, Any]) -> bool:
+    issues = site.app.tables.Issue.as_user(name)
+    verbs = {"delete": issues.delete, "update": issues.patch, "create": issues.put}
+    try:
+        site.app.run(verbs[action](*((key,) if action == "delete" else (key, record))))
+    except ClientError as error:
+        assert error.status_code in (403, 404), error.message
+        return False
+    return True
+
+
+WRITERS = {"rest": write_rest, "operation": write_operation, "sql": write_sql, "graphql": write_graphql, "as_user": write_as_user}
 
 
 @settings(max_examples=half_by_day(10), deadline=None)
