@@ -159,7 +159,8 @@ def _plan_resolved(query: Query, where: Predicate | None, table: AnyTable, allow
         if allow_full_scan is False and not _is_surely_indexed(where, table):
             check_indexed(where, table)
         members = where.members if type(where) is AllOf else (where,)
-    members += rule_members(table)
+    rule = rule_members(table)
+    members += rule
     if query.after is not None:
         return _plan_page(query, table, members, sort, planner)
     end = None if query.limit is None or query.aggregate is not None else query.offset + query.limit
@@ -170,6 +171,10 @@ def _plan_resolved(query: Query, where: Predicate | None, table: AnyTable, allow
     order = None
     if query.aggregate is None:
         order = Order(sort) if sort else _order_of(access)
+        if order is None and rule and (where is None or query.limit is not None):
+            # What the caller asks for has an order, and pages: a rule must not take them away (spec: rows §1.5).
+            access, served, filter_, left = planner.choose(members, (SortKey((table.primary_key,)),), end, None)
+            order = Order()
     return Plan(table, query, access, served, filter_, left, query.offset, query.limit, order)
 
 
