@@ -9,7 +9,7 @@ from typing import Any
 from svc.auth.roles import Role
 from svc.auth.users import User
 from svc.query.row_rules import NOW
-from svc.store import Store, Table
+from svc.store import Database, Store, Table
 from svc.store.values.records import MISSING, decode
 
 CLAIMS = "claims."
@@ -17,15 +17,15 @@ OF_USER = frozenset(("username", "role"))  # what every account has
 
 
 class Viewer:
-    """One caller at one moment. `user` None: an anonymous one."""
+    """One caller of a database at one moment. `user` None: an anonymous one."""
 
-    __slots__ = ("_account", "_now", "_store", "role", "user")
+    __slots__ = ("_account", "_database", "_now", "role", "user")
 
-    def __init__(self, user: User | None, role: Role, store: Store, account: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, user: User | None, role: Role, database: Database, account: Mapping[str, Any] | None = None) -> None:
         """`account`: the record of the user's account, None: that of the turn's snapshot."""
         self.user = user
         self.role = role
-        self._store = store
+        self._database = database
         self._account = account
         self._now: datetime | None = None
 
@@ -33,7 +33,7 @@ class Viewer:
         """The value of a name (`row_rules.Values`), MISSING if the caller has none. The same for as long as this object lives."""
         if name == NOW:
             if self._now is None:
-                self._now = datetime.fromtimestamp(self._store.clock.wall(), UTC)
+                self._now = datetime.fromtimestamp(self._database.clock.wall(), UTC)
             return self._now
         user = self.user
         if user is None:
@@ -45,7 +45,7 @@ class Viewer:
         if name.startswith(CLAIMS):
             return _at(user.claims, name.removeprefix(CLAIMS))
         if self._account is None:
-            self._account = account_record(self._store, user.username) or {}
+            self._account = account_record(self._database, user.username) or {}
         return _at(self._account, name)
 
     def key(self, names: Iterable[str]) -> tuple[object, ...] | None:
@@ -67,9 +67,16 @@ def account_tables(store: Store) -> Iterator[Table]:
                 yield table
 
 
-def account_record(store: Store, username: str) -> Mapping[str, Any] | None:
-    """The record of an account as the turn's snapshot has it, None if there is none."""
-    for table in account_tables(store):
+def accounts_for(database: Database) -> list[Table]:
+    """The tables in which a caller of this database has the record of an account: those of the database itself, if it has one. Another application, with
+    accounts of its own, has no say in what its rules let somebody do."""
+    tables = list(account_tables(database.store))  # type: ignore[arg-type]
+    return [table for table in tables if table.database is database] or tables
+
+
+def account_record(database: Database, username: str) -> Mapping[str, Any] | None:
+    """The record of a caller's account as the turn's snapshot has it, None if there is none."""
+    for table in accounts_for(database):
         raw = table.get_raw(username)
         if raw is not None:
             return decode(raw)

@@ -164,13 +164,13 @@ def database_view(
     if named.is_stable:
         key: object = (database.name, None if user is None else user.username)
     else:
-        viewer = Viewer(user, role, database.store, account)  # type: ignore[arg-type]
+        viewer = Viewer(user, role, database, account)
         if named.is_volatile:
             return DatabaseView(database, rules, named, viewer)
         key = database.name, named.names, viewer.key(named.names)
     view = kept.get(key)
     if view is None:
-        viewer = viewer or Viewer(user, role, database.store, account)  # type: ignore[arg-type]
+        viewer = viewer or Viewer(user, role, database, account)
         if len(kept) >= MOST_VIEWERS:
             kept.clear()
             kept[database.name] = rules

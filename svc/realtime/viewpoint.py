@@ -8,13 +8,13 @@ rule names nothing of the caller, all who have the role.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, cast
+from typing import Any
 
 from svc.auth.roles import Role, narrowing_role
 from svc.auth.users import User
-from svc.query.viewer import Viewer, account_tables, names_account
+from svc.query.viewer import Viewer, accounts_for, names_account
 from svc.query.views import DatabaseRules, TableView, database_view, rules_of
-from svc.store import Store, Table
+from svc.store import Table
 from svc.store.env import Txn
 from svc.store.values.records import decode
 
@@ -81,7 +81,7 @@ class Viewpoint:
         """The record of the caller's account, no older than what is to be shown."""
         assert self._user is not None
         username = self._user.username
-        for table in account_tables(cast(Store, self.table.database.store)):
+        for table in accounts_for(self.table.database):
             if table.database is self.table.database:
                 raw = table.get_raw(username, txn)
             else:
@@ -100,7 +100,7 @@ def _values(user: User | None, role: Role, table: Table, names: Collection[str])
     if user is None:
         return None
     is_named = names_account(names) or "username" in names
-    viewer = Viewer(user, role, cast(Store, table.database.store), {})
+    viewer = Viewer(user, role, table.database, {})
     values = viewer.key([name for name in names if not names_account((name,))])
     assert values is not None
     return (user.username if is_named else None, *values[1:])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import svc.testing
+from svc.store.schema import Attribute, TableDefinition
 from svc.testing.application import Application
 
 SCHEMA = """
@@ -51,3 +52,22 @@ def test_no_text_finds_what_is_nobodys(app: Application, text: str) -> None:
 def test_a_name_is_not_null(app: Application) -> None:
     app.operation("add_user", username="null", password="blue-heron-7", role="member", active=True)
     assert app.get("/Named/", user="null").json == []
+
+
+def test_accounts_of_another_database_have_no_say(app: Application) -> None:
+    """Two applications with accounts, one of which lets `ann` write what her record there says of her."""
+    app.operation("add_user", username="ann", password="blue-heron-7", role="member", active=True)
+    app.put("/Equal/seven", {"team": 7})
+    store = app.instance.server.store
+    app.operation("create_database", database="aside")
+    other = store.databases["aside"].define_table(
+        TableDefinition("Member", attributes=(Attribute("id", "ID", primary_key=True), Attribute("team", "String")), account=True)
+    )
+    store.databases = dict(sorted(store.databases.items()))  # it is found first
+    written = store.begin()
+    written.put(other, "ann", {"id": "ann", "team": "7"})
+    written.apply()
+    store.commit_turn()
+    assert app.get("/Equal/", user="ann").json == []
+    app.put("/Person/ann", {"team": "7"})
+    assert app.get("/Equal/?select(id)", user="ann").json == ["seven"]
