@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,17 +190,15 @@ def test_the_time_of_a_rule_is_that_of_the_statement(scene: Scene, ann: User) ->
     assert (before, after) == ([[6]], [[4]])
 
 
-def test_plans_do_not_tell_how_many_records_there_are(read_only: Scene) -> None:
+def test_plans_are_not_told_where_they_depend_on_hidden_records(read_only: Scene) -> None:
+    """With an index for each of two conditions, the one that is chosen says which of them more records fulfil."""
     user = read_only.user("ann")
-    texts = [text for text in QUERIES if "rules.Post" not in text]  # about which there is no rule
-    told = [read_only.full.ask(text, user=user, explain=True)["plan"] for text in texts]
-    assert [plan for plan in told if re.search(r"[0-9] rows?", plan)] == []
+    narrowed = [text for text in QUERIES if "rules.Issue" in text]
+    for text in (*narrowed, "UPDATE rules.Issue SET points = 1", "DELETE FROM rules.Note", "EXPLAIN SELECT id FROM rules.Issue"):
+        with pytest.raises(RowNotAllowed):
+            read_only.full.ask(text, user=user, explain=True)
     assert "about" in read_only.full.ask("SELECT * FROM rules.Issue WHERE points > 3", explain=True)["plan"]
-    told = [
-        read_only.full.ask(text, user=user, explain=True)["plan"]
-        for text in ("UPDATE rules.Issue SET points = 1", "DELETE FROM rules.Note")
-    ]
-    assert [plan for plan in told if "about" in plan] == []
+    assert read_only.full.ask("SELECT * FROM rules.Post", user=user, explain=True)["plan"]
 
 
 def test_a_rule_that_always_holds_narrows_nothing(read_only: Scene) -> None:
