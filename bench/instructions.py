@@ -1,7 +1,7 @@
 """Instructions per request, counted by callgrind: a figure that is the same at every run, on a busy machine too.
 
     apt-get install valgrind
-    python -m bench.instructions [--rows get,put] [--json FILE]      about five minutes for all rows
+    python -m bench.instructions [--rows get,put] [--json FILE]      about seven minutes for all rows
     python -m bench.instructions --compare FILE [--tolerance 3]      beside a result that was kept; ends with 1 if a row has become worse
     python -m bench.instructions --read FILE --compare FILE          two results that were kept
 
@@ -31,13 +31,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench import records
+from bench import records, rules
 from bench.applications import ROWS as APPLICATION_ROWS
 from bench.machine import use_bytecode
 from bench.measure import require
 from bench.report import NOTHING, TITLES, table
 from bench.servers import REPOSITORY, Svc, fill_svc
-from bench.stepped import BEGIN, CONNECTIONS, COUNTED, END, HANDLER_ROWS, PASSWORD, READY, ROWS, WARM_UP
+from bench.stepped import APPLICATIONS, BEGIN, CONNECTIONS, COUNTED, END, PASSWORD, READY, ROWS, WARM_UP, application_of
 from svc.interpreter import running_interpreter
 
 PARTS = ("interpreter", "msgspec", "lmdb", "libc", "other")
@@ -50,6 +50,7 @@ ROW_TITLES = (
         "sql": "`POST /sql`, one record by its key",
     }
     | {row: f"GET one record, {title}" for row, (title, _) in APPLICATION_ROWS.items()}
+    | rules.ROWS
 )
 TOLERANCE = 3.0  # percent
 
@@ -119,11 +120,15 @@ def summarise(turns: Sequence[Parts], requests: int) -> dict[str, Any]:
 # --- counting ----------------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(data: Path) -> None:
+def prepare(data: Path, rows: Sequence[str]) -> None:
     """A root in which the server has been once: users, keys and system tables are not made under callgrind."""
     server = Svc(data)
     server.set_password(PASSWORD)
-    fill_svc(server.data / "root" / "database", records.RECORDS, SPARES)
+    applications = set(map(application_of, rows))
+    if applications != {rules.APPLICATION}:
+        fill_svc(server.data / "root" / "database", records.RECORDS, SPARES)
+    if rules.APPLICATION in applications:
+        rules.fill(server.data / "root" / "database")
     server.start()
     server.stop()
 
@@ -131,8 +136,8 @@ def prepare(data: Path) -> None:
 def count(data: Path, rows: Sequence[str]) -> Results:
     """Those of each application in one process."""
     results: Results = {}
-    for of_handlers in (False, True):
-        found = [row for row in rows if (row in HANDLER_ROWS) is of_handlers]
+    for application in APPLICATIONS:
+        found = [row for row in rows if application_of(row) == application]
         if found:
             results |= _count(data, found)
     return results
@@ -234,12 +239,14 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         use_bytecode()
         with tempfile.TemporaryDirectory(prefix="bench-instructions-") as directory:
-            prepare(Path(directory))
+            prepare(Path(directory), options.rows)
             record = {"facts": describe(), "rows": count(Path(directory), options.rows)}
     if options.json is not None:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
     print("; ".join(f"{name}: {value}" for name, value in record["facts"].items()) + "\n")
     print(count_table(record["rows"]))
+    if found := rules.instruction_table(record["rows"]):
+        print("\n" + found)
     if before is None:
         return 0
     for name, value in record["facts"].items():

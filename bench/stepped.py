@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
-from bench import records
+from bench import records, rules
 from bench.applications import ROWS as APPLICATION_ROWS
 from bench.measure import Request
 from bench.rows import find_fault, pick_numbers
@@ -46,8 +46,10 @@ PATIENCE = 60.0  # real seconds that an answer may take
 PAUSE = 0.02  # ... that the loop sleeps at most while helper threads work
 TABLE_ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count", "put", "post", "delete")  # of `bench.rows`
 HANDLER_ROWS = ("instance", "changed", "target", "class", "async")  # of `bench.applications`: its application runs instead
+RULES_ROWS = tuple(rules.ROWS)  # its application, too
 HTTP2_ROWS = {"http2": True, "http2 literal": False}  # of GET; whether the client puts its paths into the table of fields, as few do
-ROWS = (*TABLE_ROWS[:1], *HTTP2_ROWS, *TABLE_ROWS[1:], "sql", *HANDLER_ROWS)
+ROWS = (*TABLE_ROWS[:1], *HTTP2_ROWS, *TABLE_ROWS[1:], "sql", *HANDLER_ROWS, *RULES_ROWS)
+APPLICATIONS = ("app", "handlers", rules.APPLICATION)  # directories beside this module
 
 Answer = tuple[int, dict[str, str], bytes]
 
@@ -216,7 +218,7 @@ class SteppedSvc(Svc):
             return Request("POST", "/sql", self.fields, dump(body))
 
         handlers = {row: self._handler_maker(APPLICATION_ROWS[row][1]) for row in HANDLER_ROWS}
-        return found | handlers | dict.fromkeys(HTTP2_ROWS, found["get"]) | {"sql": statement}
+        return found | handlers | dict.fromkeys(HTTP2_ROWS, found["get"]) | {"sql": statement} | rules.requests()
 
     def _handler_maker(self, address: str) -> Maker:
         return lambda n: self.get(address + records.item_id(n))
@@ -256,8 +258,15 @@ class Marks:
         self.count += 1
 
 
+def application_of(row: str) -> str:
+    """Which of APPLICATIONS answers the requests of a row."""
+    return rules.APPLICATION if row in RULES_ROWS else "handlers" if row in HANDLER_ROWS else "app"
+
+
 def numbers_of(row: str, count: int) -> list[int]:
     """Of the records of so many requests: all of them different. DELETE goes through its table from the beginning."""
+    if row in RULES_ROWS:
+        return rules.numbers_of(count)
     return list(range(count)) if row == "delete" else pick_numbers(row, count)
 
 
@@ -265,7 +274,10 @@ def run_row(server: SteppedSvc, row: str, marks: Marks) -> None:
     """Ask its requests, COUNTED turns of them between marks."""
     maker = server.requests()[row]
     turns = WARM_UP + READY + COUNTED
-    requests = [maker(n) for n in numbers_of(row, turns * CONNECTIONS + 1)]
+    numbers = numbers_of(row, turns * CONNECTIONS + 1)
+    requests = [maker(n) for n in numbers]
+    if row in RULES_ROWS:
+        rules.check(server.ask, row, requests[0], numbers[0])
     if row in (*TABLE_ROWS, *HTTP2_ROWS) and row != "delete":
         fault = find_fault(server, "get" if row in HTTP2_ROWS else row, requests[0])
         if fault is not None:
@@ -285,7 +297,7 @@ def run_row(server: SteppedSvc, row: str, marks: Marks) -> None:
 
 def main() -> None:
     data, rows = Path(sys.argv[1]), sys.argv[2].split(",")
-    server = SteppedSvc(data, "handlers" if rows[0] in HANDLER_ROWS else "app")
+    server = SteppedSvc(data, application_of(rows[0]))
     marks = Marks()
     try:
         for row in rows:

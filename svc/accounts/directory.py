@@ -29,7 +29,7 @@ from svc.auth.roles import Role
 from svc.auth.users import User, UserDirectory, ending_logins, login_id_of, new_login_epoch
 from svc.errors import NotFound, NotUnique, Problem, RecordExists, ServerError, ValidationError
 from svc.messages import Request
-from svc.query.row_guard import guard_of
+from svc.query.narrowing import guard_of
 from svc.store import Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
@@ -125,9 +125,13 @@ class Accounts:
         return None if username is None else self.parts.directory.get_user(username)
 
     def alias(self, given: str) -> str | None:
-        """`UserDirectory.find_alias`: the name of the user who logs in by an address."""
-        user = self.user_by_address(given) if self.settings.identity == BY_EMAIL and self.is_there else None
-        return None if user is None else user.username
+        """`UserDirectory.find_alias`: the name of the user who logs in by an address. Of an address that nobody has its one form, so that failed logins with
+        different ones count together there, too."""
+        address = maybe_address(given) if self.settings.identity == BY_EMAIL and self.is_there else None
+        if address is None:
+            return None
+        user = self.user_by_address(address)
+        return address if user is None else user.username
 
     def record_of(self, username: str) -> dict[str, Any] | None:
         """The account's record of a user, as stored; None: the user has none."""
@@ -236,8 +240,7 @@ class Accounts:
         if address is None:
             raise ValidationError("'email' is required")
         stored = await self._hashed(password, request)
-        if self.settings.identity == USERNAME:
-            self._require_free(values[self.table.primary_key], None)
+        self._require_free(values[self.table.primary_key], None)
         code = AccountCode(CONFIRM, content={"record": values, "password": stored})
         is_sent = self._admit_mail(address)
 
@@ -271,12 +274,12 @@ class Accounts:
         """The record of a new account, checked. `is_trusted`: as of `sign_up`. Raises ValidationError, and what the hook raises."""
         table, settings = self.table, self.settings
         given = dict(record)
-        username = given.pop("username", None) if settings.identity == USERNAME else None
+        username = given.pop("username", None)
         address = given.pop(BY_EMAIL, None) if self.has_addresses else None
         role = self._role(None)
         check_names(table, given, list(table.attributes) if is_trusted else self.settable(role, is_new=True), is_new=True)
-        if settings.identity == USERNAME:
-            given[table.primary_key] = chosen_username(username)
+        if settings.identity == USERNAME or username is not None:
+            given[table.primary_key] = chosen_username(username, beside_addresses=settings.identity == BY_EMAIL)
         else:
             given[table.primary_key] = self.parts.store.uuids.new()
         if address not in (None, ""):
@@ -389,14 +392,13 @@ class Accounts:
             raise Problem("current_password is wrong", 403) from None
         credentials = self.parts.directory.credentials(user.username)
         stored = await self._hashed(password, request)
-        session = request.session
-        session_id = session.id if session is not None and session.user == user.username else None
+        session_id, token_id = self._own_login(user, request)
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             record = self.parts.directory.user_record(user.username, txn)
             if record is None or credentials is None or record.get("password") != credentials.password:
                 raise Problem("The password was changed at the same time", 409, "CONFLICT")
-            changes = {"password": stored, "hash_function": hash_function_of(stored), **ending_logins()}
+            changes = {"password": stored, "hash_function": hash_function_of(stored), **ending_logins(), "kept_token": token_id}
             self._patch_user(transaction, user.username, changes)
             if session_id is not None:
                 sessions = self.parts.store.databases[SYSTEM].tables[SESSION_TABLE]
@@ -404,6 +406,14 @@ class Accounts:
             self._tell_changed(transaction, user.username, own)
 
         await self._decide(decide)
+
+    def _own_login(self, user: User, request: Request) -> tuple[str | None, str | None]:
+        """Ids of the session or of the token that the request is made with, which goes on behind another password."""
+        scheme, _, token = request.block.fields.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return None, self.parts.token_id(token.strip())
+        session = request.session
+        return (session.id, None) if session is not None and session.user == user.username else (None, None)
 
     def _is_super(self, username: str) -> bool:
         """Whether somebody was given all rights: then a mailbox must not be enough for them."""
@@ -492,9 +502,12 @@ class Accounts:
 
     async def change(self, user: User, changes: Mapping[str, Any]) -> None:
         """Set attributes of the own record, which rules about rows may refuse. Raises ValidationError, NotFound, RowNotAllowed."""
-        table = self.table
-        check_names(table, changes, self.settable(user.role), is_new=False)
-        checked = table.validator.changes(dict(changes))
+        table, stored = self.table, self.record_of(user.username) or {}
+        changed = {
+            name: value for name, value in changes.items() if name not in stored or stored[name] != value
+        }  # the rest of what GET has told
+        check_names(table, changed, self.settable(user.role), is_new=False)
+        checked = table.validator.changes(changed)
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             if table.get_raw(user.username, own) is None:

@@ -61,12 +61,20 @@ class AccountAction:
 class AccountsApi:
     """What the addresses do, for programs and, through `forms`, for browsers."""
 
-    def __init__(self, current: Callable[[], Accounts | None], bodies: Bodies, responses: ResponseBuilder, clock: Clock) -> None:
-        """`current`: the accounts that are in effect."""
+    def __init__(
+        self,
+        current: Callable[[], Accounts | None],
+        bodies: Bodies,
+        responses: ResponseBuilder,
+        clock: Clock,
+        *,
+        failure_delay: bool = True,
+    ) -> None:
+        """`current`: the accounts that are in effect. `failure_delay`: who asks the same again and again waits."""
         self._current = current
         self._bodies = bodies
         self._responses = responses
-        self._delays = FailureDelays(clock)
+        self._delays = FailureDelays(clock) if failure_delay else None
         self.forms: AccountForms | None = None
 
     @property
@@ -134,6 +142,8 @@ class AccountsApi:
 
     async def pause(self, request: Request, about: str) -> None:
         """Wait, the longer the more often a network has asked the same: about an address, or with codes that are not valid."""
+        if self._delays is None:
+            return
         key = self._delays.key(about, network_of(request.peer))
         delay = self._delays.delay(key)
         self._delays.failed(key)
@@ -141,7 +151,8 @@ class AccountsApi:
             await asyncio.sleep(delay)
 
     def forgive(self, request: Request, about: str) -> None:
-        self._delays.succeeded(self._delays.key(about, network_of(request.peer)))
+        if self._delays is not None:
+            self._delays.succeeded(self._delays.key(about, network_of(request.peer)))
 
     # --- what POST does ----------------------------------------------------------------------------------------------------------------
 
@@ -209,8 +220,8 @@ class AccountsApi:
         """The own account. Raises Problem."""
         user, accounts = self.user(request), self.accounts
         self._require_member(accounts, user)
-        await accounts.remove(user.username)
         session = request.session
+        await accounts.remove(user.username)
         if session is not None and session.id is not None:
             await session.delete()
 

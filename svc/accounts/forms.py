@@ -44,6 +44,8 @@ TITLES: Mapping[str, tuple[str, str]] = {
     ME: ("me.html", "Your account"),
 }
 """Path -> template and title."""
+OWN = frozenset((ME, f"{ADDRESS}/email", f"{ADDRESS}/password"))
+"""The paths that need a login."""
 
 
 class AccountForms:
@@ -62,7 +64,7 @@ class AccountForms:
         given = {name: found[0] for name, found in parse_qs(query, max_num_fields=_MOST_FIELDS, errors="replace").items()} if query else {}
         if "code" in given:
             request.target, request.query = request.pathname, None  # it is not for the log
-        if path in (ME, f"{ADDRESS}/email", f"{ADDRESS}/password"):
+        if path in OWN:
             self._api.user(request)
         return await self._form(path, request, given)
 
@@ -129,6 +131,8 @@ class AccountForms:
 
     async def send(self, path: str, request: Request) -> Response:
         """POST of a form."""
+        if path in OWN:
+            self._api.user(request)  # there is nothing to show to nobody
         fields: Fields = {}
         try:
             fields = await self._api.read(request)

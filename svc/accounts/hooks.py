@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -32,6 +32,17 @@ class SignUpHooks:
     def of_module(cls, module: ModuleType) -> SignUpHooks:
         """Raises ValueError for what is no function."""
         return cls(_function(module, BEFORE), _function(module, AFTER))
+
+    @classmethod
+    def of_modules(cls, modules: Iterable[ModuleType]) -> SignUpHooks:
+        """The first function of each name in these modules."""
+        found: dict[str, Hook] = {}
+        for module in modules:
+            for name in (BEFORE, AFTER):
+                function = vars(module).get(name)
+                if callable(function):
+                    found.setdefault(name, function)
+        return cls(found.get(BEFORE), found.get(AFTER))
 
     async def before_sign_up(self, record: dict[str, Any]) -> dict[str, Any]:
         """The record, as the hook leaves or returns it. Called before anything is looked up, so that what it says tells nothing of addresses. Raises the

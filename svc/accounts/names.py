@@ -12,8 +12,8 @@ _ALIKE = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN"))
 """Scripts that have letters which look like those of another one."""
 
 
-def chosen_username(value: object) -> str:
-    """The form in which the name is stored. Raises ValidationError.
+def chosen_username(value: object, *, beside_addresses: bool = False) -> str:
+    """The form in which the name is stored. `beside_addresses`: it must not look like one, for people log in with theirs. Raises ValidationError.
 
     >>> chosen_username("Rene\u0301") == "Ren\u00e9"
     True
@@ -26,7 +26,7 @@ def chosen_username(value: object) -> str:
     if not isinstance(value, str):
         raise ValidationError("'username' must be a string")
     name = canonical_username(value)
-    fault = _fault(name)
+    fault = "must not contain '@': it could be taken for an address" if beside_addresses and "@" in name else _fault(name)
     if fault is not None:
         raise ValidationError(f"'username' {fault}")
     return name

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 @dataclass
 class AccountParts:
     """`outbox`: None without a section `mail`. `minimum_length`: of passwords, `authentication.passwordMinLength`. `address`: what links begin with where the
-    application names no other, `http://localhost:9926`. `identity`, `is_alive`: of this process, and of any, as in `siblings`. `tell(topic, value)`: to the
-    other processes. `warn(text)` logs. `keys`: the directory of the node's keys.
+    application names no other, `http://localhost:9926`. `failure_delay`: who asks the same again and again waits. `token_id`: of a token that a request has
+    brought. `identity`, `is_alive`: of this process, and of any, as in `siblings`. `tell(topic, value)`: to the other processes. `warn(text)` logs. `keys`:
+    the directory of the node's keys.
 
     `current`: the accounts that are in effect; there is one application with accounts at most."""
 
@@ -40,6 +41,8 @@ class AccountParts:
     hash_function: str = DEFAULT_HASH_FUNCTION
     minimum_length: int = DEFAULT_MIN_LENGTH
     address: str = ""
+    failure_delay: bool = True
+    token_id: Callable[[str], str | None] = lambda token: None
     identity: str = ""
     is_alive: Callable[[str], bool] = lambda identity: False
     tell: Callable[[str, Any], None] = lambda topic, value: None

@@ -22,7 +22,6 @@ from svc.auth.roles import TableRights
 from svc.auth.users import User
 from svc.awaitables import then
 from svc.errors import ClientError
-from svc.resources import PlannedQuery
 
 if TYPE_CHECKING:
     from svc.api.table import Table
@@ -75,14 +74,7 @@ class TableAsUser:
             raise TypeError(f"{owner.__name__}.search takes a query, not an id: a record is read with get(id)")
         if owner._own_rights or "search" in owner._own_verbs or "get" in owner._own_verbs:
             return self._call("search" if "search" in owner._own_verbs else "get", (found,), {})
-        context = self._context()
-
-        def plan() -> PlannedQuery:
-            self._check("search", found, None, context)
-            allow = found.option("allow_full_scan")
-            return owner._plan(found, context, True if allow is None else bool(allow))
-
-        return Results(plan, context, owner._load_for(found))
+        return owner._search_checked(found, self._context())
 
     def query(self, data: Any) -> Any:
         """The records that a query object finds and the user sees."""

@@ -12,9 +12,9 @@ from svc.auth.roles import rights
 from svc.auth.users import user_of
 from svc.errors import AccessViolation
 from svc.query import plan_query
+from svc.query.narrowing import view_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query
 from svc.query.resolve import is_many, related_table
-from svc.query.views import view_of
 from svc.resources import PlannedQuery
 from svc.store import Table
 from svc.store.schema import Attribute

@@ -10,10 +10,9 @@ from abc import ABCMeta
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.api.administration import TableAdministration
-from svc.api.as_user import TableAsUser
 from svc.api.caching import name_source, spelled
 from svc.api.calls import Call
 from svc.api.context import AnyContext, Context, context_of, current_context
@@ -35,7 +34,6 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Select
 from svc.query.plan import Plan
-from svc.query.row_guard import RowGuard
 from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, TableResource
 from svc.resources.table_writing import check_deleted, source_of
@@ -48,6 +46,10 @@ from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.records import version_of
 from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import RemovalReason
+
+if TYPE_CHECKING:
+    from svc.api.as_user import TableAsUser
+    from svc.query.row_guard import RowGuard
 
 
 class ClassProperty:
@@ -135,6 +137,9 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
         `await tables.Issue.as_user("ann").get("7")`, `async for issue in tables.Issue.as_user(user).search({...})`.
         """
+
+        from svc.api.as_user import TableAsUser
+
         return TableAsUser(cls, user)
 
     # --- sources -------------------------------------------------------------------------------------------------------------------------
@@ -352,6 +357,17 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
         """A search that needs no index, unless it says so."""
         allow = target.option("allow_full_scan")
         plan = partial(cls._plan, target, context, True if allow is None else bool(allow))
+        return Results(plan, context, cls._load_for(target))
+
+    @classmethod
+    def _search_checked(cls, target: RequestTarget, context: AnyContext) -> Results[Any]:
+        """The same by the rights of the user of the context, which are asked for when the query is planned."""
+
+        def plan() -> PlannedQuery:
+            cls._check_default("get", target, None, context)
+            allow = target.option("allow_full_scan")
+            return cls._plan(target, context, True if allow is None else bool(allow))
+
         return Results(plan, context, cls._load_for(target))
 
     @classmethod
@@ -712,7 +728,7 @@ def _search_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[st
     target, _ = split_arguments("search", owner, arguments, options)
     if target.id is not None:
         raise TypeError(f"{owner.__name__}.search takes a query, not an id: a record is read with get(id)")
-    return owner._search(target, current_context() if context is None else context_of(context))
+    return _search_of_class(owner, target, current_context() if context is None else context_of(context))
 
 
 def _get_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, Any], context: Any) -> Any:
@@ -724,8 +740,25 @@ def _get_now(owner: type[Table], arguments: tuple[Any, ...], options: dict[str, 
     if target.id is None:
         if target.is_root or "search" in owner._own_verbs:
             return Call(_get_of_class, (owner, target, within), 3)
-        return owner._search(target, within)
+        return _search_of_class(owner, target, within)
     return Call(_read_of_class, (owner, target, within), 3)
+
+
+def _is_checked(target: RequestTarget, context: AnyContext | None) -> bool:
+    """Whether a call of code is checked like one of a protocol, and was not yet."""
+    if target.check_permission:
+        return True
+    return target.rights is None and context is not None and context._state is not None and context._state.authorize
+
+
+def _search_of_class(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Any:
+    if not _is_checked(target, context):
+        return owner._search(target, context)
+    own = context or Context()
+    if not owner._own_rights:
+        return owner._search_checked(target, own)
+    search = owner._verbs["search"]
+    return Call(lambda: then(owner._check_permission(search, target, None, own), lambda _: owner._search(target, own)), (), 4)
 
 
 def _get_of_class(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Any:
@@ -733,7 +766,7 @@ def _get_of_class(owner: type[Table], target: RequestTarget, context: AnyContext
 
 
 def _read_of_class(owner: type[Table], target: RequestTarget, context: AnyContext | None) -> Any:
-    if target.check_permission:
+    if _is_checked(target, context):
         return then(
             owner._check_permission(owner._verbs["get"], target, None, context or Context()), lambda _: owner._read(target, context)
         )

@@ -38,6 +38,8 @@ class AccountsEntry(LoadedEntry):
     """`accounts`: None with a fault."""
 
     accounts: Accounts | None = None
+    finds_hooks = False
+    """Whether hooks are looked for in all modules of the application, which are loaded when it takes effect."""
 
     def __init__(self, context: EntryContext, parts: AccountParts, files: FileSet | None) -> None:
         super().__init__(context, files)
@@ -47,6 +49,8 @@ class AccountsEntry(LoadedEntry):
         super().activate()
         accounts = self.accounts
         if accounts is not None:
+            if self.finds_hooks and self.context.code is not None:
+                accounts.hooks = SignUpHooks.of_modules(self.context.code.modules.loaded)
             self._parts.current = accounts
             self._parts.directory.find_alias = accounts.alias
 
@@ -129,6 +133,7 @@ async def _load(context: EntryContext, parts: AccountParts) -> AccountsEntry:
     if status.status == ERROR:
         return entry
     ensure_account_tables(runtime.store)
+    entry.finds_hooks = settings.hooks is None and hooks == SignUpHooks()
     entry.accounts = Accounts(parts, settings, app.name, definition.database, definition.name, hooks=hooks, mails=mails)
     entry.accounts.providers = providers
     return entry

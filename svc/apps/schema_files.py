@@ -89,8 +89,9 @@ def load_schema_files(
             allow, is_account = result.own_rules.get(address, ((), False))
             result.own_rules[address] = (draft.definition.allow or allow, draft.definition.account or is_account)
     result.roles += [named for draft in drafts for named in _named_roles(draft)]
-    if not _lacks_rules(result, drafts) and any(draft.rules for draft in drafts):
-        _check_rules(drafts, result.definitions, known_types or {})
+    known = known_types or {}
+    if not _lacks_rules(result, drafts) and (any(draft.rules for draft in drafts) or any(map(_has_rules, known.values()))):
+        _check_rules(drafts, result.definitions, known)
     result.ends_load = _lacks_rules(result, drafts)
     if result.ends_load:
         result.definitions.clear()
@@ -103,7 +104,7 @@ def _lacks_rules(result: SchemaResult, drafts: Iterable[DeclaredType]) -> bool:
 
 
 def _check_rules(drafts: Iterable[DeclaredType], definitions: Iterable[TableDefinition], known: KnownTypes) -> None:
-    """Tell the declared types what is wrong with their rules, beside the tables of other applications."""
+    """Tell the declared types what is wrong with their rules, beside the tables of other applications, and with those that others declare."""
     from svc.query.rule_faults import rule_faults  # what only schemas with rules need
 
     tables: dict[str, dict[str, TableDefinition]] = {}
@@ -113,10 +114,14 @@ def _check_rules(drafts: Iterable[DeclaredType], definitions: Iterable[TableDefi
         tables.setdefault(definition.database, {})[definition.name] = definition
     accounts = [each for each in (*definitions, *[found for types in known.values() for found in types.values()]) if each.account]
     declared = {(draft.database, draft.definition.name): draft for draft in drafts if draft.definition is not None and draft.rules}
-    for database in dict.fromkeys([database for database, _ in declared]):
+    first = {draft.database: draft for draft in reversed(list(drafts)) if draft.definition is not None}
+    for database in [each for each in first if _has_rules(tables.get(each, {}))]:
         for fault in rule_faults(tables[database].values(), accounts[0] if accounts else None):
             draft = declared.get((database, fault.table))
-            if draft is None:  # the application that declares it is told
+            if draft is None:
+                if not fault.is_warning:
+                    message = f"the rule of {fault.table} for {fault.action}, which another application declares, holds for no record: {fault.message}"
+                    first[database].warn(message, first[database].declaration.position)
                 continue
             message = f"@allow of {draft.name}, {fault.action}: {fault.message}"
             position = draft.rules[fault.number].position(fault.action, fault.position)
@@ -124,6 +129,10 @@ def _check_rules(drafts: Iterable[DeclaredType], definitions: Iterable[TableDefi
                 draft.warn(message, position)
             else:
                 draft.fail_rule(message, position)
+
+
+def _has_rules(tables: Mapping[str, TableDefinition]) -> bool:
+    return any(definition.allow for definition in tables.values())
 
 
 def _named_roles(draft: DeclaredType) -> Iterator[NamedRole]:

@@ -146,7 +146,7 @@ class UserDirectory:
         store.databases[SYSTEM].guard = self._check_accounts
         store.anonymous_role = self.anonymous_role
         self.find_alias: Callable[[str], str | None] = lambda name: None
-        """The name of the user who may log in by another one, such as an address; None: nobody may."""
+        """The name of the user who logs in by another one, such as an address, and of an address that nobody has its one form; None for any other text."""
 
     def get_user(self, username: str) -> User | None:
         """The user, active or not; None if there is no such user."""

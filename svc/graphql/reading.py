@@ -26,6 +26,7 @@ from svc.http.row_responses import PAGE_ROWS
 from svc.http.row_stream import BATCH_ROWS, SLICE, QueryExecution
 from svc.messages import Abort, Request
 from svc.query.budget import query_limits, too_large
+from svc.query.narrowing import is_view
 from svc.resources import PlannedQuery, Registration, Resource, TableResource
 from svc.store import Database, Store
 from svc.store.snapshots import HeldSnapshot
@@ -225,7 +226,10 @@ class FieldReading:
         if resource.table.caching is None:
             target = self._tables.admitted(field, resource)
             if field.width > WIDE:
-                yield self._in_thread(self._tables.prepare, field, resource, target, seen_by(resource, target, self._request))
+                seen = seen_by(resource, target, self._request)
+                if is_view(seen):
+                    seen.database.prepare()
+                yield self._in_thread(self._tables.prepare, field, resource, target, seen)
             database = resource.table.database
             txn = self._snapshot_of(database).use() if self._is_held else database.snapshot()
             yield from self._written(field, self._tables.planned(field, resource, target, txn))

@@ -104,6 +104,9 @@ class Sender:
     async def end(self) -> None:
         """No more mails are sent; one that is under way may still be, for END_SECONDS."""
         self._is_stopped = True
+        listeners = self._outbox.table.database.on_commit
+        if self._committed in listeners:
+            listeners.remove(self._committed)
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:

@@ -48,6 +48,13 @@ class MailService:
         except (OSError, ValueError) as error:
             raise ConfigError(f"'mail': the key of the outbox cannot be used: {error}") from error
         has_server = is_sent and settings is not None and settings.host is not None
+        if (
+            has_server
+            and settings is not None
+            and settings.certificate_authority is not None
+            and not settings.certificate_authority.is_file()
+        ):
+            raise ConfigError(f"'mail.certificateAuthority' names no file: {settings.certificate_authority}")
         domain = self.mailbox[1].rpartition("@")[2]
         self.outbox = Outbox(store, seal, reactor.clock, domain=domain, is_sent=has_server)
         if has_server and settings is not None:

@@ -48,7 +48,9 @@ class Wills:
         self._loop = loop
         self._write = write
         self._kept: dict[str, Will] = {}  # by client id: what is in the table
-        self._due: dict[str, tuple[asyncio.TimerHandle, Sender, Will]] = {}  # by client id: those whose connections have ended
+        self._due: dict[
+            str, tuple[asyncio.TimerHandle, Sender, Will, Record | None]
+        ] = {}  # by client id: those whose connections have ended
         self._under_way: dict[str, asyncio.Future[None]] = {}  # by client id: those that are being published
         self._removing: dict[str, asyncio.Future[None]] = {}  # by client id: those that are removed from the table
 
@@ -65,10 +67,10 @@ class Wills:
         """A will that waits is published if it has no delay, or its session ends; else it is not needed any more."""
         found = self._due.pop(client_id, None)
         if found is not None:
-            handle, sender, will = found
+            handle, sender, will, left = found
             handle.cancel()
             if ends_session or not will.properties.get(WILL_DELAY):
-                self._publish(client_id, sender, will)
+                self._publish_unless_gone(client_id, sender, will, left)
 
     def taken_over(self, session: Session, *, ends: bool) -> None:
         """Another connection has come for the client. `ends`: the session does not go on."""
@@ -140,16 +142,20 @@ class Wills:
         return sender
 
     def _publish_later(self, client_id: str, sender: Sender, will: Will, delay: float, left: Record | None = None) -> None:
-        """`left`: the record, of another process: the client may have come to a third one meanwhile, which has seen to it."""
+        """`left`: see `_publish_unless_gone`."""
 
         def publish() -> None:
             del self._due[client_id]
-            if left is not None and self._stored.find_will(client_id) != left:
-                self._kept.pop(client_id, None)
-            else:
-                self._publish(client_id, sender, will)
+            self._publish_unless_gone(client_id, sender, will, left)
 
-        self._due[client_id] = (self._loop.call_later(delay, publish), sender, will)
+        self._due[client_id] = (self._loop.call_later(delay, publish), sender, will, left)
+
+    def _publish_unless_gone(self, client_id: str, sender: Sender, will: Will, left: Record | None) -> None:
+        """`left`: the record, of another process: the client may have come to a third one meanwhile, which has seen to it."""
+        if left is not None and self._stored.find_will(client_id) != left:
+            self._kept.pop(client_id, None)
+        else:
+            self._publish(client_id, sender, will)
 
     def _publish(self, client_id: str, sender: Sender, will: Will) -> None:
         under_way = self._under_way[client_id] = self._loop.create_future()

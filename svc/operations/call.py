@@ -16,9 +16,9 @@ from svc.errors import ClientError, NotFound
 from svc.messages import AppliedWrites, Request
 from svc.operations.node import Node
 from svc.operations.operation import Operation
-from svc.query.row_guard import RowGuard, guard_of
+from svc.query.narrowing import guard_of, view_of
+from svc.query.row_guard import RowGuard
 from svc.query.tables import AnyTable
-from svc.query.views import view_of
 from svc.store import Database, Table, Transaction
 from svc.store.writing.commit import commit
 

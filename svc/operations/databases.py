@@ -13,7 +13,7 @@ from svc.operations.fields import DATABASE, IMPERSONATE, MAX_NAME, REPLICATED, T
 from svc.operations.operation import ANYONE, STRUCTURE, SUPER_USER, Operation, Permission
 from svc.operations.record_writes import CREATED, UPDATED
 from svc.operations.system_records import is_system, refuse_system
-from svc.operations.table_fields import CREATE_FIELDS, new_definition
+from svc.operations.table_fields import CREATE_FIELDS, new_definition, refuse_if_ruled
 from svc.store import Database, WriterBusy, table_drops
 from svc.store.schema import SCALAR_TYPES, Attribute, TableDefinition
 from svc.store.slices import SLICE
@@ -178,6 +178,7 @@ def drop_attribute(call: Call) -> Any:
     for other in table.definition.attributes:
         if other.relationship is not None and other.relationship.from_ == name:
             raise ClientError(f"Attribute '{name}' is the foreign key of the relationship '{other.name}'")
+    refuse_if_ruled(call, table, name)
     return _dropped_attribute(call)
 
 
@@ -390,7 +391,7 @@ A table that is made this way has no address on the application port.""",
         returns="A message.",
         notes="""\\
 Of a dynamic table the values are removed from every record. Of a declared one only the definition and the index go: records keep the values as
-undeclared properties.""",
+undeclared properties. 409 while a rule about rows names the attribute.""",
         example={"database": "dev", "table": "dog", "attribute": "color"},
         example_answer={"message": "successfully deleted attribute 'color'"},
     ),

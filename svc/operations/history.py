@@ -156,7 +156,7 @@ def _audited(call: Call) -> Table:
 
 def delete_audit_logs_before(call: Call) -> Any:
     table = _audited(call)
-    refuse_narrowed(call, table.database, "the log, which is of all of them, is not removed")
+    refuse_narrowed(call, table, "the log, which is of all of them, is not removed")
     before_ms = float(call["timestamp"])
 
     async def work(job: Job) -> None:
@@ -265,7 +265,7 @@ OPERATIONS: tuple[Operation, ...] = (
         ),
         returns="A message and the id of the job.",
         notes="Of the newest entry of the database its number and time stay: the numbers of entries count on from there. Refused (403 `ROW_NOT_ALLOWED`) "
-        "to callers for whom rules on rows narrow a table of the database.",
+        "to callers for whom rules on rows narrow the table.",
         example={"table": "dog", "timestamp": 1767225600000},
         example_answer=_STARTED,
         starts_job=True,

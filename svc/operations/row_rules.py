@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
-from svc.auth.roles import role_of
+from svc.auth.roles import rights, role_of
 from svc.errors import RowNotAllowed
 from svc.operations.call import Call
 from svc.query import plan_query
@@ -40,12 +40,11 @@ def is_narrowed(call: Call, database: Database) -> bool:
     return role is not None and role.is_narrowed(database)
 
 
-def refuse_narrowed(call: Call, database: Database, what: str) -> None:
-    """Raise RowNotAllowed if `is_narrowed`. `what`: is not possible then."""
-    if is_narrowed(call, database):
+def refuse_narrowed(call: Call, place: Database | Table, what: str) -> None:
+    """Raise RowNotAllowed if rules narrow what the caller may do with records of this table, or of this database. `what`: is not possible then."""
+    if is_narrowed(call, place) if isinstance(place, Database) else not call.is_super_user and rights(call.user, place).rows is not None:
         raise RowNotAllowed(
-            f"Rules on rows narrow what this role may do with the records of the database {database.name}, so {what}: ask a super user",
-            call.user,
+            f"Rules on rows narrow what this role may do with records of {place.name}, so {what}: ask a super user", call.user
         )
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from svc.errors import ClientError, ValidationError
+from svc.errors import ClientError, Problem, ValidationError
 from svc.operations.call import Call
 from svc.operations.fields import Field, attribute_name_fault
-from svc.query.rule_faults import rule_faults
+from svc.query.rule_faults import RuleFault, rule_faults
 from svc.query.rule_form import read_allow
+from svc.store import Table
 from svc.store.schema import SCALAR_TYPES, Allow, Attribute, TableDefinition, may_be_key
 from svc.store.values.conversion import is_encodable
 
@@ -90,14 +92,39 @@ def _rules(listed: list[Mapping[str, Any]] | None) -> tuple[Allow, ...]:
 
 def _check_rules(call: Call, definition: TableDefinition) -> None:
     """Raises ValidationError for rules that cannot be followed in the database as it is."""
-    databases = call.node.store.databases
-    database = databases.get(definition.database)
-    beside = [] if database is None else [table.definition for table in list(database.tables.values())]
-    accounts = [table.definition for each in list(databases.values()) for table in list(each.tables.values()) if table.definition.account]
-    found = rule_faults([*beside, definition], accounts[0] if accounts else None)
-    own = [fault for fault in found if fault.table == definition.name and not fault.is_warning]
+    own = [fault for fault in _faults_with(call, definition, definition.database) if fault.table == definition.name]
     if own:
         raise ValidationError([f"'allow[{fault.number}].{fault.action}': {fault.message}" for fault in own])
+
+
+def refuse_if_ruled(call: Call, table: Table, name: str) -> None:
+    """Raise Problem 409 if a rule about rows could not be followed without an attribute: one of this table, one that goes through it, or one that names it as a
+    value of the account's record."""
+    attributes = tuple([attribute for attribute in table.definition.attributes if attribute.name != name])
+    without = replace(table.definition, attributes=attributes)
+    for database in list(call.node.store.databases.values()):
+        if not any(other.definition.allow for other in list(database.tables.values())):
+            continue
+        known = {(fault.table, fault.number, fault.action) for fault in _faults_with(call, table.definition, database.name)}
+        for fault in _faults_with(call, without, database.name):
+            if (fault.table, fault.number, fault.action) not in known:
+                raise Problem(
+                    f"Attribute '{name}' is named by the rule of {database.name}.{fault.table} for {fault.action}: change the rule (allow) first",
+                    409,
+                    "CONFLICT",
+                )
+
+
+def _faults_with(call: Call, definition: TableDefinition, database: str) -> list[RuleFault]:
+    """The faults of the rules of a database, if a table has this definition."""
+    databases = {
+        each.name: {table.name: table.definition for table in list(each.tables.values())}
+        for each in list(call.node.store.databases.values())
+    }
+    databases.setdefault(definition.database, {})[definition.name] = definition
+    accounts = [each for tables in databases.values() for each in tables.values() if each.account]
+    found = rule_faults(databases.get(database, {}).values(), accounts[0] if accounts else None)
+    return [fault for fault in found if not fault.is_warning]
 
 
 def _attributes(listed: list[Mapping[str, Any]], primary_key: str | None) -> tuple[Attribute, ...]:

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 from svc.auth.roles import rights
 from svc.auth.users import user_of
 from svc.messages import Request
+from svc.query.narrowing import view_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, SortKey
 from svc.query.printer import print_parts, print_query
 from svc.query.tables import rule_members
-from svc.query.views import view_of
 from svc.resources import Registration, Resources, TableResource
 from svc.resources.target import id_path
 from svc.store import Table

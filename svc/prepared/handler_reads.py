@@ -28,7 +28,7 @@ from svc.messages import HeaderPairs, Request
 from svc.prepared.answers import TIMING_LINES, Carrier, charge, timing_line
 from svc.prepared.premises import Premises
 from svc.prepared.record_reads import TAG, Read, is_whole_record, plain_body, record_fields, tag_of
-from svc.query.views import view_of
+from svc.query.narrowing import view_of
 from svc.resources import StoredRecord
 from svc.rest import Rest
 from svc.store.entity_tags import etag_of_version

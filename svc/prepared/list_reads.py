@@ -23,10 +23,10 @@ from svc.prepared.kept import Candidate, is_time
 from svc.prepared.premises import Premises
 from svc.query.compiled_lists import CompiledList, compiled_list
 from svc.query.form import may_be_form
+from svc.query.narrowing import is_view, view_of
 from svc.query.shaped_plan import UNRESTRICTED
 from svc.query.shapes import cut, decoded, pattern_of
 from svc.query.tables import AnyTable
-from svc.query.views import TableView, view_of
 from svc.rest import Rest
 from svc.store.values.records import DAMAGE
 
@@ -154,7 +154,7 @@ class ListReads:
             return None
         reader = UNRESTRICTED if may is ALL_RIGHTS else user_of(request)
         seen: AnyTable = table if may is ALL_RIGHTS else view_of(user_of(request), table)
-        if type(seen) is TableView and not seen.is_stable:
+        if is_view(seen) and not seen.is_stable:
             return None
         found = resource.queries.shapes.shaped_plan(text, seen, reader, resource.allow_full_scan)
         if found is None:

@@ -20,7 +20,7 @@ from svc.protocol.express import BLOCKS
 from svc.protocol.request_head import ParsedBlock
 from svc.resources import Resources, TableResource
 from svc.rest import Rest
-from svc.store import Table
+from svc.store import Database, Table
 
 _OUTSIDE = frozenset(
     ("origin", "sec-fetch-site", "cookie", "range", "traceparent")
@@ -117,6 +117,12 @@ class Premises:
     def head(self, request: Request, pairs: HeaderPairs) -> list[bytes]:
         """That of a 200 with these fields, as `encode_head` cuts it."""
         return encode_head(200, self.template(request, Response(b"", pairs=pairs)).pairs)
+
+
+def while_tables_stay(database: Database, holds: Premise) -> Premise:
+    """The premise of what rests on the definitions of other tables of the database, too."""
+    version = database.tables_version
+    return lambda carrier, arrived: database.tables_version == version and holds(carrier, arrived)
 
 
 def is_complete(parsed: ParsedBlock) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from binascii import b2a_base64
 from collections.abc import Callable
-from functools import partial
 from string import ascii_letters, digits
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.analytics import Recorder
 from svc.auth.roles import ALL_RIGHTS
@@ -21,15 +20,17 @@ from svc.http.preferences import Preferences
 from svc.http.response_parts import PRIVATE, PUBLIC
 from svc.messages import HeaderPairs, Request
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, answer_stream, charge, encode_head, timing_line
-from svc.prepared.premises import Premises
+from svc.prepared.premises import Premises, while_tables_stay
 from svc.protocol.response_head import RepeatedHead
 from svc.query.matching import reads_others
-from svc.query.tables import AnyTable
-from svc.query.views import TableView, view_of
+from svc.query.narrowing import is_view, view_of
 from svc.rest import Rest
 from svc.store.disk.faults import LmdbError
 from svc.store.entity_tags import URL_SAFE
 from svc.store.values.records import DAMAGE, PAYLOAD_AT
+
+if TYPE_CHECKING:
+    from svc.query.record_tests import RecordTest
 
 _STEPS = ("handle", "authorize", "on_get", "bind")  # what application code may have instead
 _TAG_ONLY = frozenset(("if-none-match",))
@@ -65,11 +66,15 @@ class RecordReads:
         holds = premises.premise(request, table, may)
         if holds is None or not may.read or may.readable is not None or table.has_enumerable:
             return None
-        view = table if may is ALL_RIGHTS else view_of(user_of(request), table)
-        can_see = None if view is table else _record_test(view)
-        if view is not table and can_see is None:
-            return None
         environment, now = table.database.env, self._dispatcher.now
+        view = table if may is ALL_RIGHTS else view_of(user_of(request), table)
+        can_see: RecordTest | None = None
+        if is_view(view) and view.is_narrowed:
+            if not view.is_stable:
+                return None
+            can_see = view.record_test("read")
+            if any(map(reads_others, view.rule_members)):
+                holds = while_tables_stay(table.database, holds)
         record = self._recorder.request_bucket(request.handler_path, "GET")
         decode, encode, threshold = body_steps(preferences)
         fields = record_fields(request)
@@ -97,7 +102,7 @@ class RecordReads:
                     return None
                 stored = b"\x10" + key + b"\0"
                 raw = txn.get(stored, None, table.primary)
-                if raw is None or (can_see is not None and not can_see(stored, raw, txn)):
+                if raw is None or (can_see is not None and raw[0] == table.plain_format and not can_see(raw, txn)):
                     status, before, own, behind, body = 404, missing, b"", b"", missing_body
                 elif raw[0] != table.plain_format:
                     return False
@@ -133,14 +138,6 @@ class RecordReads:
             return True
 
         return read
-
-
-def _record_test(view: AnyTable) -> Callable[[bytes, bytes, Any], bool] | None:
-    """Whether the caller of a view may see a record (stored key, raw, transaction), as long as definitions and the caller's account are the same; None: that
-    depends on more than the record."""
-    if type(view) is not TableView or not view.is_stable or any(map(reads_others, view.rule_members)):
-        return None
-    return partial(view.holds, "read")
 
 
 def record_fields(request: Request) -> HeaderPairs:

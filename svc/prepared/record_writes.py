@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from svc.analytics import Recorder
-from svc.auth.roles import ALL_RIGHTS, TableRights
-from svc.auth.users import user_of
+from svc.auth.roles import TableRights
 from svc.connection.exchange import Exchange
 from svc.connection.shared import SharedState
 from svc.content.json_type import JsonType, decode_json
@@ -24,7 +23,6 @@ from svc.http.dispatch import TIMINGS_MADE, Dispatcher
 from svc.messages import HeaderPairs, Request, Response
 from svc.prepared.answers import PLACE, TIMING_LINES, WRITERS, Carrier, charge, encode_head, is_plain_key, timing_line
 from svc.prepared.premises import Premise, Premises
-from svc.query.row_guard import guard_of
 from svc.resources import TableResource
 from svc.resources.resource import WRITE_CONDITIONS, CreatedRecords
 from svc.rest import Rest
@@ -69,11 +67,7 @@ class RecordWrites:
             return None
         may = premises.rights(request, resource)
         holds = premises.premise(request, resource.table, may)
-        if (
-            holds is None
-            or not _may_write_all(may, method)
-            or (may is not ALL_RIGHTS and guard_of(user_of(request), resource.table) is not None)
-        ):
+        if holds is None or not _may_write_all(may, method) or may.rows is not None:
             return None
         if method == "DELETE":
             return _queue_deletion(self._group(request, resource), holds)

@@ -7,7 +7,8 @@ from typing import Any
 from svc.auth.roles import rights
 from svc.auth.users import User
 from svc.errors import ClientError, NotUnique, StillReferenced
-from svc.query.views import TableView, view_of
+from svc.query.narrowing import is_view, view_of
+from svc.query.tables import rule_members
 from svc.store.values.keys import encode_primary, storage_key
 
 
@@ -25,13 +26,13 @@ def explained_to(user: User | None, problem: StillReferenced | NotUnique) -> Cli
 
 def _narrows_reading(user: User | None, table: Any) -> bool:
     view = view_of(user, table)
-    return type(view) is TableView and bool(view.rule_members)
+    return bool(rule_members(view))
 
 
 def _may_see(user: User | None, table: Any, key: Any) -> bool:
     """Whether the record is there for the caller, as the turn's snapshot has it: one that another write of the turn has made is not."""
     view = view_of(user, table)
-    if type(view) is not TableView or not view.rule_members:
+    if not is_view(view) or not view.rule_members:
         return True
     snapshot = table.database.snapshot()
     stored = storage_key(encode_primary(key))

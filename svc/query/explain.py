@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from svc.query.aggregate import method_of
 from svc.query.execution import execute
 from svc.query.grouping import date_of
+from svc.query.narrowing import is_view
 from svc.query.nodes import SortKey
 from svc.query.plan import (
     Access,
@@ -37,10 +38,12 @@ from svc.query.plan import (
 )
 from svc.query.planner import estimated_cost, estimated_matches
 from svc.query.tables import AnyTable
-from svc.query.views import TableView
 from svc.store.schema import ACTIONS, TableDefinition
 from svc.store.values.keys import NULL_KEY, TEXT, after, decode_key
 from svc.store.values.records import decode_payload_json, encode_payload
+
+if TYPE_CHECKING:
+    from svc.query.views import TableView
 
 AT_ONCE = 256  # rows in one step
 _LONGEST = 60  # characters of a value in the description of an access
@@ -68,7 +71,7 @@ def explain(plan: Plan, txn: object = None, *, names_rules: bool = False) -> dic
     For a caller whom rules on rows narrow it is what the caller has asked for, and nothing of how it is found, which depends on records that are hidden (spec:
     rows §1.5). `names_rules`: those of the table are told, for super users.
     """
-    if isinstance(plan.table, TableView):
+    if is_view(plan.table):
         return _explain_asked(plan, plan.table)
     txn = _transaction(plan.table, txn)
     access = {"access": _ACCESS[type(plan.access)]}
@@ -129,7 +132,7 @@ class Explanation:
         """`txn`: for the estimates. The plan with `access` in words, `estimatedRows`, `actualRows` and `examined`, the entries and records looked at; for a
         caller whom rules narrow `actualRows` only. `names_rules`: see `explain`."""
         plan = self._plan
-        if isinstance(plan.table, TableView):
+        if is_view(plan.table):
             return {**explain(plan, txn), "actualRows": self._count}
         return {
             **explain(plan, txn, names_rules=names_rules),

@@ -62,6 +62,25 @@ def whole(raws: list[bytes], txn: Any) -> list[Any] | None:
     return _decode_few(raws, decode_joined)
 
 
+def whole_with(name: str, text: str, passing: Callable[[list[bytes]], list[bytes]]) -> Rows:
+    """As `whole`, of the records that `passing` gives: those in which this attribute is the text, or a list with it. Usually one decoding tells both."""
+
+    def rows(raws: list[bytes], txn: Any) -> list[Any] | None:
+        joined = join_plain(raws)
+        if len(joined) > MOST_BYTES:
+            return None
+        try:
+            found = decode_joined_strictly(joined)
+        except DAMAGE:  # in JSON a date is text, too
+            return whole(passing(raws), txn)
+        equal = [row for row in found if row.get(name) == text]
+        if len(equal) == len(found):
+            return found
+        return [row for row in found if (value := row.get(name)) == text or (type(value) is list and text in value)]
+
+    return rows
+
+
 def _decode_few(raws: list[bytes], decode: Callable[[bytes], list[Any]]) -> list[Any] | None:
     """All in one call; None: they are more than MOST_BYTES, or damaged."""
     joined = join_plain(raws)

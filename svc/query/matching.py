@@ -14,7 +14,7 @@ that is evaluated for every record of a scan costs 0.1-0.2 us.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -81,9 +81,9 @@ def compile_predicate(predicate: Predicate, names: tuple[str, ...], whole: str) 
         case Never():
             return _never
         case AllOf():
-            return _all([compile_predicate(member, names, whole) for member in predicate.members])
+            return all_match([compile_predicate(member, names, whole) for member in predicate.members])
         case AnyOf():
-            return _any([compile_predicate(member, names, whole) for member in predicate.members])
+            return _any_match([compile_predicate(member, names, whole) for member in predicate.members])
         case RelatedCondition():
             raise AssertionError("a relationship is no test of one record")
 
@@ -246,12 +246,32 @@ def _never(values: Values) -> bool:
     return False
 
 
-def _all(matchers: list[Matcher]) -> Matcher:
+def all_match(matchers: Sequence[Matcher]) -> Matcher:
+    """Whether all of them match. Plain loops: half the time of `all` with a generator."""
+    if len(matchers) == 1:
+        return matchers[0]
     if len(matchers) == 2:
         first, second = matchers
         return lambda values: first(values) and second(values)
-    return lambda values: all(matcher(values) for matcher in matchers)
+
+    def matcher(values: Values) -> bool:
+        for matches in matchers:  # noqa: SIM110
+            if not matches(values):
+                return False
+        return True
+
+    return matcher
 
 
-def _any(matchers: list[Matcher]) -> Matcher:
-    return lambda values: any(matcher(values) for matcher in matchers)
+def _any_match(matchers: Sequence[Matcher]) -> Matcher:
+    if len(matchers) == 2:
+        first, second = matchers
+        return lambda values: first(values) or second(values)
+
+    def matcher(values: Values) -> bool:
+        for matches in matchers:  # noqa: SIM110
+            if matches(values):
+                return True
+        return False
+
+    return matcher

@@ -1,7 +1,7 @@
 """What rules on rows say of writes: asked inside the transaction that writes, of each record (spec: rows §1.4).
 
 A record that its writer may not read is not there for him: 404. Else the rule about the action has to hold for the record as stored, and for the record as it
-becomes: 403 ROW_NOT_ALLOWED. `guard_of` gives what a write asks, None for writers whom nothing narrows.
+becomes: 403 ROW_NOT_ALLOWED. `narrowing.guard_of` gives what a write asks, None for writers whom nothing narrows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from svc.auth.users import User
 from svc.errors import NotFound, RowNotAllowed
 from svc.query.nodes import Condition
 from svc.query.row_rules import NEW, OLD, joined
-from svc.query.tables import AnyTable
 from svc.query.views import TableView, database_view
 from svc.store.values.records import decode, encode
 
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     from svc.store import Table
 
 _VERBS = {"create": "created", "update": "changed", "delete": "deleted"}
-
-
-def guard_of(user: User | None, table: AnyTable) -> RowGuard | None:
-    """What writes to a table by this caller have to ask. None: nothing in the database is narrowed for the caller."""
-    role = None if user is None else user.role
-    if role is None:
-        role = narrowing_role(user, table)
-    return RowGuard(user) if role.is_narrowed(table.database) else None
 
 
 class RowGuard:
@@ -45,7 +36,7 @@ class RowGuard:
         role = narrowing_role(self._user, table)
         if role.super_user or not role.is_narrowed(table.database):
             return None
-        view = database_view(self._user, role, table.database)
+        view = database_view(self._user, role, table.database, table.name)
         return view.table(table) if table.name in view.rules.tables else None
 
     def can_see(self, table: Table, txn: Any, stored: bytes, raw: bytes) -> bool:

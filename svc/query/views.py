@@ -1,6 +1,6 @@
 """A database as one caller may see it: without the records for which the read rules of the caller's role do not hold (spec: rows §1.3).
 
-    view_of(user, table)        the table itself, if nothing of its database is narrowed for the caller
+    narrowing.view_of(user, table)      the table itself, if nothing of its database is narrowed for the caller
 
 A query is planned for a view in place of its table. The table that a query is about keeps all its records: the rule is one more condition
 (`TableView.rule_members`), of which the planner makes what it makes of any other. Tables that relationships lead to are `RelatedView`s, which leave out what
@@ -8,7 +8,7 @@ may not be seen wherever records are read, so that joins, selections, sort keys 
 too: it sees what the caller sees.
 
 Views depend on the values that rules name, and are kept for each caller with the caller's role, as long as definitions are the same. Where a rule names `$now`
-they are made for each query.
+they are made for each query. What counts are the rules of the table and of those that its relationships lead to: others of the database cost it nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
-from svc.auth.roles import Role, RowConditions, narrowing_role, row_conditions
+from svc.auth.roles import Role, RowConditions, row_conditions
 from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
 from svc.query.links import Links
+from svc.query.narrowing import View
 from svc.query.nodes import Comparator, Condition
 from svc.query.nodes import Filter as FilterNode
 from svc.query.plan import Never, Predicate, iter_members
+from svc.query.record_tests import RecordTest, record_test
 from svc.query.relations import Lookups
 from svc.query.resolve import resolve_where, typed_test
 from svc.query.row_rules import NOW, Rule, joined, parse_rule
@@ -60,10 +62,23 @@ class TableRules:
             yield from rules or ()
 
 
-class DatabaseRules:
-    """The rules of one role on the tables of one database. `values`: the names that they need of a caller. `is_volatile`: they name the time."""
+class NamedValues:
+    """What some rules name of their caller: `names`. `is_volatile`: the time, too. `is_stable`: nothing that changes while the caller's account stays the
+    same."""
 
-    __slots__ = ("database", "is_volatile", "tables", "values", "version")
+    __slots__ = ("is_stable", "is_volatile", "names")
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        names = {name for rule in rules for name in rule.values}
+        self.is_volatile = NOW in names
+        self.is_stable = names <= STABLE
+        self.names = tuple(sorted(names - {NOW}))
+
+
+class DatabaseRules:
+    """The rules of one role on the tables of one database. `named`: by all of them."""
+
+    __slots__ = ("_named", "database", "named", "tables", "version")
 
     def __init__(self, role: Role, database: Database) -> None:
         self.database = database
@@ -77,14 +92,44 @@ class DatabaseRules:
         for name in circles(leads):
             logger.error("the read rules of %s.%s lead to themselves, and hold for no record", database.name, name)
             self.tables[name].by_action["read"] = (Rule("false", False),)
-        names = {name for rules in self.tables.values() for rule in rules for name in rule.values}
-        self.is_volatile = NOW in names
-        self.values = tuple(sorted(names - {NOW}))
+        self.named = NamedValues([rule for rules in self.tables.values() for rule in rules])
+        self._named: dict[str, NamedValues] = {}
 
     def _read_through(self, name: str) -> set[str]:
         """The tables that the read rule of a table goes through."""
         table: Any = self.database.tables[name]
         return {other for rule in self.of(name, "read") or () for other in tables_read(rule.node, table)}
+
+    @property
+    def is_volatile(self) -> bool:
+        return self.named.is_volatile
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The names that the rules need of a caller."""
+        return self.named.names
+
+    def named_by(self, table: str) -> NamedValues:
+        """What is named by the rules that have a say in what is read and written in a table: its own, and those of the tables that relationships lead to."""
+        found = self._named.get(table)
+        if found is None:
+            reached = self._reached(table)
+            found = self._named[table] = NamedValues([rule for name in reached for rule in self.tables.get(name, ())])
+        return found
+
+    def _reached(self, table: str) -> set[str]:
+        definitions = {each.name: each.definition for each in list(self.database.tables.values())}
+        types = {definition.type_name: name for name, definition in definitions.items()}
+        reached, pending = set[str](), [table]
+        while pending:
+            name = pending.pop()
+            if name in reached or name not in definitions:
+                continue
+            reached.add(name)
+            for attribute in definitions[name].attributes:
+                if attribute.relationship is not None:
+                    pending += [attribute.relationship.table, types.get(attribute.relationship.table, "")]
+        return reached
 
     def of(self, table: str, action: str) -> tuple[Rule, ...] | None:
         rules = self.tables.get(table)
@@ -99,18 +144,6 @@ def _parsed(text: str, action: str, table: str) -> Rule:
         return Rule(text, False)
 
 
-def view_of(user: User | None, table: AnyTable, also: str | None = None) -> AnyTable:
-    """The table as the caller may see it, to plan queries for. `also`: an action whose rule has to hold, too: what may be updated, or deleted."""
-    database = table.database
-    role = None if user is None else user.role
-    if role is None:
-        role = narrowing_role(user, table)
-    if role.super_user or not role.is_narrowed(database):
-        return table
-    view = database_view(user, role, database)
-    return view.table(cast(Table, table), READ if also is None else ("read", also))
-
-
 def rules_of(role: Role, database: Database) -> DatabaseRules:
     """The rules for a role, as they are now."""
     kept = role.viewers
@@ -121,30 +154,40 @@ def rules_of(role: Role, database: Database) -> DatabaseRules:
     return cast(DatabaseRules, rules)
 
 
-def database_view(user: User | None, role: Role, database: Database, account: Mapping[str, Any] | None = None) -> DatabaseView:
-    """The database as the caller may see it. `account`: see `Viewer`."""
+def database_view(
+    user: User | None, role: Role, database: Database, table: str | None = None, *, account: Mapping[str, Any] | None = None
+) -> DatabaseView:
+    """The database as the caller may see it. `table`: the one in it that matters, with those that it leads to; None: any. `account`: see `Viewer`."""
     kept, rules = role.viewers, rules_of(role, database)
-    viewer = Viewer(user, role, database.store, account)  # type: ignore[arg-type]
-    if rules.is_volatile:
-        return DatabaseView(database, rules, viewer)
-    key = database.name, viewer.key(rules.values)
+    named = rules.named if table is None else rules.named_by(table)
+    viewer: Viewer | None = None
+    if named.is_stable:
+        key: object = (database.name, None if user is None else user.username)
+    else:
+        viewer = Viewer(user, role, database.store, account)  # type: ignore[arg-type]
+        if named.is_volatile:
+            return DatabaseView(database, rules, named, viewer)
+        key = database.name, named.names, viewer.key(named.names)
     view = kept.get(key)
     if view is None:
+        viewer = viewer or Viewer(user, role, database.store, account)  # type: ignore[arg-type]
         if len(kept) >= MOST_VIEWERS:
             kept.clear()
             kept[database.name] = rules
-        view = kept[key] = DatabaseView(database, rules, viewer)
+        view = kept[key] = DatabaseView(database, rules, named, viewer)
     return cast(DatabaseView, view)
 
 
 class DatabaseView:
-    """The tables of a database as one caller may see them. `tables`: of relationships. What it does not say itself the database says."""
+    """The tables of a database as one caller may see them. `tables`: of relationships. `named`: what it was made for. What it does not say itself the database
+    says."""
 
-    __slots__ = ("_views", "database", "rules", "tables", "viewer")
+    __slots__ = ("_views", "database", "named", "rules", "tables", "viewer")
 
-    def __init__(self, database: Database, rules: DatabaseRules, viewer: Viewer) -> None:
+    def __init__(self, database: Database, rules: DatabaseRules, named: NamedValues, viewer: Viewer) -> None:
         self.database = database
         self.rules = rules
+        self.named = named
         self.viewer = viewer
         self.tables = _RelatedTables(self)
         self._views: dict[tuple[str, tuple[str, ...]], TableView] = {}
@@ -157,6 +200,11 @@ class DatabaseView:
         for name in self.rules.tables:
             if name in self.database.tables:
                 self.tables[name].prepare()
+
+    @property
+    def tables_version(self) -> int:
+        """Asked by each plan that is used again."""
+        return self.database.tables_version
 
     def table(self, table: Table, actions: tuple[str, ...] = READ) -> TableView:
         """`actions`: those whose rules are conditions of its queries."""
@@ -190,15 +238,15 @@ class _RelatedTables(Mapping[str, Any]):
         return len(self._database.database.tables)
 
 
-class TableView:
+class TableView(View):
     """A table that a caller queries. It reads all records: that these hold is for the plan to see to.
 
     `rule_members`: the rule, as the members of an AND, none if nothing is narrowed. What a view does not say itself the table says.
     """
 
     __slots__ = (
-        "_actions", "_rule", "_tests", "attributes", "computed", "database", "definition", "expired", "get_by", "get_many", "get_many_plain", "indexes",
-        "name", "primary_key", "scan", "table",
+        "_actions", "_record_tests", "_rule", "_tests", "attributes", "computed", "database", "definition", "expired", "get_by", "get_many",
+        "get_many_plain", "indexes", "name", "primary_key", "scan", "table",
     )  # fmt: skip
 
     def __init__(self, table: Table, database: DatabaseView, actions: tuple[str, ...] = READ) -> None:
@@ -207,6 +255,7 @@ class TableView:
         self._actions = actions
         self._rule: tuple[Predicate, ...] | None = None
         self._tests: dict[str, Filter | bool] = {}
+        self._record_tests: dict[str, RecordTest] = {}
         self.name, self.definition, self.primary_key = table.name, table.definition, table.primary_key
         self.attributes, self.indexes, self.computed = table.attributes, table.indexes, table.computed
         self.get_by, self.get_many, self.get_many_plain = table.get_by, table.get_many, table.get_many_plain
@@ -219,15 +268,19 @@ class TableView:
         return getattr(self.table, name)
 
     @property
+    def is_narrowed(self) -> bool:
+        """Whether there is a rule about reading the table itself."""
+        return self.database.rules.of(self.name, "read") is not None
+
+    @property
     def is_volatile(self) -> bool:
         """Whether another view of the same caller may have other rules in a moment."""
-        return self.database.rules.is_volatile
+        return self.database.named.is_volatile
 
     @property
     def is_stable(self) -> bool:
         """Whether the rules name nothing of the caller but what stays the same as long as the caller's account does."""
-        rules = self.database.rules
-        return not rules.is_volatile and set(rules.values) <= STABLE
+        return self.database.named.is_stable
 
     @property
     def rule_members(self) -> tuple[Predicate, ...]:
@@ -244,8 +297,14 @@ class TableView:
 
     def holds(self, action: str, stored: bytes, raw: bytes, txn: Any) -> bool:
         """Whether the rule about an action holds for a record, as the transaction `txn` sees what it refers to."""
-        test = self.test_of(action)
-        return test if isinstance(test, bool) else bool(test([(stored, raw)], Lookups(txn)))
+        return self.record_test(action)(raw, txn)
+
+    def record_test(self, action: str) -> RecordTest:
+        """What `holds` asks of a raw record and a transaction."""
+        test = self._record_tests.get(action)
+        if test is None:
+            test = self._record_tests[action] = record_test(self._resolved(self.node(action)), self)
+        return test
 
     def test_of(self, action: str) -> Filter | bool:
         """The test of the rule about an action, as `node`."""
@@ -314,7 +373,7 @@ class RelatedView(TableView):
     def _seen(self, pairs: list[Pair], txn: Any) -> list[Pair]:
         test = self._may_see
         if test is None:
-            test = self._may_see = self.compiled(self.node("read"))
+            test = self._may_see = self.test_of("read")
         if isinstance(test, bool):
             return pairs if test else []
         return test(pairs, Lookups(txn)) if pairs else pairs

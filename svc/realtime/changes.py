@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.query.definition_cache import DefinitionCache
 from svc.query.links import Links
@@ -36,7 +36,6 @@ from svc.query.nodes import Select
 from svc.query.relations import Lookups
 from svc.query.select import compile_select
 from svc.query.tables import AnyTable
-from svc.realtime.viewpoint import Viewpoint
 from svc.store import LogEntry, Table
 from svc.store.env import Txn
 from svc.store.log.entries import DELETE, EXPIRE, INVALIDATE, KINDS, MESSAGE, PATCH, PUT, RELOCATE
@@ -57,6 +56,9 @@ from svc.store.values.records import (
 )
 from svc.store.values.validation import Add
 from svc.store.writing.merge_rules import logged_changes, merge
+
+if TYPE_CHECKING:
+    from svc.realtime.viewpoint import Viewpoint
 
 EVENT_BYTES = 600  # of an event without its value: measured on a record of three short attributes
 FORMS = 3  # copies of the value that are kept: stored, decoded, encoded for one kind of client

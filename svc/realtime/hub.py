@@ -23,6 +23,7 @@ from svc.auth.users import User, UserDirectory, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.query.authorization import narrow_query
+from svc.query.narrowing import is_narrowed
 from svc.query.nodes import Query
 from svc.query.refusals import check_indexed
 from svc.query.select import enumerable_select, validate_select
@@ -38,7 +39,6 @@ from svc.realtime.subscriber_group import Member, SubscriberGroup, event_predica
 from svc.realtime.subscription import Subscription
 from svc.realtime.subscription_request import SubscriptionRequest
 from svc.realtime.targets import Target, target_of
-from svc.realtime.viewpoint import viewpoint_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.env import Txn
 from svc.store.slices import SLICE
@@ -133,7 +133,9 @@ class Hub:
             select = enumerable_select(table)
         visible = None
         viewpoint = None
-        if request.check_rights or request.check_rows:
+        if (request.check_rights or request.check_rows) and is_narrowed(user, table):
+            from svc.realtime.viewpoint import viewpoint_of
+
             viewpoint = viewpoint_of(user, table, follows=select is not None)
         if request.check_rights:
             may = rights(user, table)

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from svc.auth.roles import Role, narrowing_role
 from svc.auth.users import User
-from svc.query.tables import AnyTable
 from svc.query.viewer import Viewer, account_tables, names_account
 from svc.query.views import DatabaseRules, TableView, database_view, rules_of
 from svc.store import Store, Table
@@ -71,7 +70,7 @@ class Viewpoint:
             return seen
         account = self._account(txn) if self.needs_account else None
         self._seen_at = database.clock.wall()
-        self._seen = seen = database_view(self._user, self._role, database, account).table(table)
+        self._seen = seen = database_view(self._user, self._role, database, table.name, account=account).table(table)
         return seen
 
     def may_see(self, stored: bytes, raw: bytes, txn: Txn) -> bool:
@@ -117,8 +116,3 @@ def viewpoint_of(user: User | None, table: Table, *, follows: bool) -> Viewpoint
     if viewpoint.rules.of(table.name, "read") is None and not follows:
         return None
     return viewpoint
-
-
-def real_table(table: AnyTable) -> AnyTable:
-    """The table itself, of a view of it."""
-    return table.table if isinstance(table, TableView) else table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from svc.auth.roles import ALL_RIGHTS, TableRights, rights
 from svc.auth.users import HasUser, User, user_of
@@ -10,16 +10,17 @@ from svc.content.list_faults import named_refusal
 from svc.errors import AccessViolation, BadBody, ClientError, PreconditionNotPossible, Problem
 from svc.messages import Request
 from svc.query import QueryCache
+from svc.query.narrowing import guard_of, is_view, view_of
 from svc.query.plain_parameters import CACHE_BUSTER
-from svc.query.row_guard import RowGuard, guard_of
 from svc.query.tables import AnyTable
-from svc.query.views import TableView, view_of
 from svc.resources.resource import WRITE_CONDITIONS, Resource
 from svc.resources.target import RequestTarget, whole_text
 from svc.store import Store, Table
-from svc.store.values.keys import encode_primary, storage_key
 from svc.store.values.validation import key_from_text
 from svc.store.writing.transaction import LONG_WRITES
+
+if TYPE_CHECKING:
+    from svc.query.row_guard import RowGuard
 
 UNCHECKED_KEY_LENGTH = 400  # characters of a key that is within every limit, whatever its characters are
 READING = frozenset(("get", "query", "subscribe", "connect"))
@@ -164,9 +165,7 @@ class TableBase(Resource):
     def may_see(cls, raw: bytes, request: Request) -> bool:
         """Whether a record is there for the caller."""
         view = cls.seen_by(request)
-        return type(view) is not TableView or view.holds(
-            "read", storage_key(encode_primary(cls.table.key_of(raw))), raw, cls.table.database.snapshot()
-        )
+        return not is_view(view) or view.holds("read", b"", raw, cls.table.database.snapshot())
 
     @classmethod
     def guard(cls, target: RequestTarget, request: HasUser) -> RowGuard | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.roles import TableRights
 from svc.auth.users import User, user_of
@@ -19,7 +19,6 @@ from svc.query.functions import still_found_by
 from svc.query.lasting_run import LastingRun
 from svc.query.nodes import Query
 from svc.query.plain_parameters import maybe_empty_parameter
-from svc.query.row_guard import RowGuard
 from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import TableReading
 from svc.resources.target import RequestTarget, id_path
@@ -29,6 +28,9 @@ from svc.store.values.validation import EMPTY_KEYS, check_key
 from svc.store.writing.commit import commit
 from svc.store.writing.transaction import LONG_WRITES
 from svc.store.writing.write_set import Decide, RemovalReason
+
+if TYPE_CHECKING:
+    from svc.query.row_guard import RowGuard
 
 DELETE_STEP = 64  # records found by a DELETE between two polls of the clock
 DELETED_COUNT = "X-Deleted-Count"  # of the records that a DELETE of a collection removed

@@ -52,6 +52,8 @@ def make_account_parts(
         outbox=None if mail is None else mail.outbox,
         minimum_length=config.authentication.password_min_length,
         address=address_of(config),
+        failure_delay=config.authentication.failure_delay,
+        token_id=instance.tokens.token_id,
         identity=siblings.identity,
         is_alive=siblings.is_alive,
         tell=siblings.tell,
@@ -86,14 +88,14 @@ def account_endpoints(
     """For `Rest.serve_accounts`. `pages_directory`: with templates of the application. `logins`: with providers, None: there are none."""
 
     def make(bodies: Bodies, responses: ResponseBuilder, pages: Pages) -> dict[str, Any]:
-        api = AccountsApi(lambda: accounts.parts.current, bodies, responses, reactor.clock)
+        api = AccountsApi(lambda: accounts.parts.current, bodies, responses, reactor.clock, failure_delay=accounts.parts.failure_delay)
         templates = Templates(reactor.clock.monotonic, reactor.executor, (pages_directory, DIRECTORY))
         api.forms = AccountForms(api, pages, templates)
         links = [("Sign up", "accounts")] if accounts.settings.sign_up else []
         if accounts.mails is not None and accounts.has_addresses:
             links.append(("Forgot your password?", "accounts/forgot"))
         pages.account_links = tuple(links)
-        pages.name_label = "Address of mail" if accounts.settings.identity == EMAIL else NAME_LABEL
+        pages.name_label = "Email address" if accounts.settings.identity == EMAIL else NAME_LABEL
         found: dict[str, Any] = dict(endpoints(api))
         if logins is not None:
             from svc.accounts.openid.member_logins import MemberLogins

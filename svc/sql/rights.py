@@ -9,7 +9,8 @@ from svc.auth.roles import ALL_RIGHTS, NO_RIGHTS, Role, TableRights
 from svc.auth.users import User
 from svc.errors import NotFound, Problem
 from svc.query.hints import did_you_mean
-from svc.query.row_guard import RowGuard, guard_of
+from svc.query.narrowing import guard_of
+from svc.query.row_guard import RowGuard
 from svc.sql.binding.walking import walk
 from svc.sql.catalogue import TableView
 from svc.sql.errors import MissingRights, unknown_column
@@ -65,12 +66,12 @@ class UserCatalogue:
         may = self.rights(found)
         if not may.read:
             raise self._lacks(found, "read", "")
-        return self._views.view(found, may.readable, is_narrowed=may.rows is not None and may.rows.read is not None)
+        return self._views.view(found, may.readable, is_narrowed=may.rows is not None and _narrows(may.rows.read))
 
     def view_to_write(self, database: str, table: str, action: str, at: int = -1) -> TableView:
         seen = self.view(database, table, at)
         rows = self.rights(seen.table).rows
-        if rows is None or getattr(rows, action) is None:
+        if rows is None or not _narrows(getattr(rows, action)):
             return seen
         return self._views.view(seen.table, self.rights(seen.table).readable, is_narrowed=True, action=action)
 
@@ -161,6 +162,11 @@ class FoundTables:
     def table(self, database: str, table: str, at: int = -1) -> Table:
         """Only what is written to is asked for without being read, and that is not bound here."""
         return self.view(database, table, at).table
+
+
+def _narrows(rules: Collection[str] | None) -> bool:
+    """Whether there may be records for which none of these rules holds."""
+    return rules is not None and not any(rule.strip() == "true" for rule in rules)
 
 
 def _in_any_case(name: str, names: Collection[str]) -> str:

@@ -10,7 +10,7 @@ reads, for each view that `is_narrowed`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from svc.auth.users import User
@@ -19,12 +19,12 @@ from svc.query import plan_query
 from svc.query.budget import Budget
 from svc.query.execution import execute
 from svc.query.functions import Filter
+from svc.query.narrowing import view_of
 from svc.query.nodes import Query
 from svc.query.plan import Access, KeyRange, Plan, Union
 from svc.query.relations import Lookups
 from svc.query.row_guard import RowGuard
 from svc.query.views import TableView as SeenTable
-from svc.query.views import view_of
 from svc.sql.catalogue import TableView
 from svc.store.values.keys import encode_primary, storage_key
 
@@ -83,15 +83,30 @@ def _is_scan(access: Access) -> bool:
     return isinstance(access, KeyRange) and access.low is None and access.high is None
 
 
+class _CountedBudget(Budget):
+    """Tells of related records before they are read."""
+
+    __slots__ = ("_count",)
+
+    def __init__(self, count: Callable[[int], object]) -> None:
+        super().__init__()
+        self._count = count
+
+    def read(self, rows: int) -> None:
+        self._count(rows)
+        super().read(rows)
+
+
 class SeenRecords:
-    """As `txn` has them."""
+    """As `txn` has them. `count`: is told how many records that are not the table's own are looked at; it may raise, to end what takes too long."""
 
-    __slots__ = ("_filter", "_lookups", "_txn")
+    __slots__ = ("_count", "_filter", "_lookups", "_txn")
 
-    def __init__(self, filter: RowFilter, txn: Any) -> None:
+    def __init__(self, filter: RowFilter, txn: Any, count: Callable[[int], object]) -> None:
         self._filter = filter
         self._txn = txn
-        self._lookups = Lookups(txn, Budget())
+        self._count = count
+        self._lookups = Lookups(txn, _CountedBudget(count))
 
     def of(self, raws: Sequence[bytes]) -> Sequence[bytes]:
         """Those of these records that are there, in their order. Raises QueryTooLarge if that takes too many related records."""
@@ -115,13 +130,16 @@ class SeenRecords:
     def keys(self) -> Iterator[list[bytes]] | None:
         """The stored keys of all records that may be read, some at a time, in any order; None if no index has them together."""
         plan = self._filter.plan
-        return None if plan is None else _keys_found(plan, self._txn)
+        return None if plan is None else _keys_found(plan, self._txn, self._count)
 
 
-def _keys_found(plan: Plan, txn: Any) -> Iterator[list[bytes]]:
+def _keys_found(plan: Plan, txn: Any, count: Callable[[int], object]) -> Iterator[list[bytes]]:
     run = execute(plan, txn)
+    examined = 0
     try:
         while not run.done:
             yield [stored for stored, _ in run.step_pairs(_STEP)]
+            count(run.examined - examined)
+            examined = run.examined
     finally:
         run.close()

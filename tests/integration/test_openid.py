@@ -161,6 +161,28 @@ def test_the_provider_is_down(site: Site) -> None:
         assert response.json()["retryable"] is True and me(client, site)["username"] == "bob"
 
 
+def test_a_restart_in_between(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    site = Site(tmp_path, node_packages(tmp_path_factory))
+    site.process.start()
+    try:
+        with site.provider(), new_client() as client:
+            address = way_back(client, site, "ann")
+            site.process.kill()
+            site.process.start()
+            assert client.get(address).status_code == 303
+            assert me(client, site)["username"] == "ann"
+            used = way_back(client, site, "ann")
+            cookies = {cookie.name: str(cookie.value) for cookie in client.cookies.jar if cookie.name.startswith("svc-login")}
+            assert client.get(used).status_code == 303
+            site.process.kill()
+            site.process.start()
+            response = httpx.get(used, cookies=cookies, timeout=LIMIT, trust_env=False)
+            assert (response.status_code, response.json()["code"]) == (400, "LOGIN_USED")
+        assert site.process.stop() == 0
+    finally:
+        site.process.kill()
+
+
 def test_the_account_goes(site: Site) -> None:
     with site.provider(), new_client() as client:
         log_in(client, site, "eve")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import LIMIT, Process
+from tests.support.certificates import server_context
 from tests.support.pages import BROWSER
 from tests.support.waiting import wait_until
 
@@ -91,6 +93,7 @@ PROVIDERS: dict[str, tuple[Callable[[socket.socket, threading.Event], None] | No
     "deep": (deep, 502, "PROVIDER_FAULT"),
     "nobody": (None, 503, "PROVIDER_UNAVAILABLE"),
     "plain": (page, 503, "PROVIDER_UNAVAILABLE"),  # speaks no TLS
+    "untrusted": (page, 503, "PROVIDER_UNAVAILABLE"),  # its certificate is of an authority that nobody knows
 }
 """Name -> what it does with a connection, and the answer to whoever would log in there."""
 
@@ -98,8 +101,12 @@ PROVIDERS: dict[str, tuple[Callable[[socket.socket, threading.Event], None] | No
 class HostileServer:
     """Behaves in one way to all connections. `behaves` None: nobody listens."""
 
-    def __init__(self, behave: Callable[[socket.socket, threading.Event], None] | None, stop: threading.Event) -> None:
+    def __init__(
+        self, behave: Callable[[socket.socket, threading.Event], None] | None, stop: threading.Event, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._behave = behave
+        self._tls = tls
+        self.requests: list[bytes] = []
         self._stop = stop
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port = self._listening.getsockname()[1]
@@ -128,8 +135,9 @@ class HostileServer:
         assert self._behave is not None
         with connection:
             try:
-                connection.recv(65536)
-                self._behave(connection, self._stop)
+                secure = connection if self._tls is None else self._tls.wrap_socket(connection, server_side=True)
+                self.requests.append(secure.recv(65536))
+                self._behave(secure, self._stop)
             except OSError:
                 pass
 
@@ -148,10 +156,13 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self.stop = threading.Event()
-        self.hostile = {name: HostileServer(behave, self.stop) for name, (behave, _, _) in PROVIDERS.items()}
+        self.hostile = {
+            name: HostileServer(behave, self.stop, server_context() if name == "untrusted" else None)
+            for name, (behave, _, _) in PROVIDERS.items()
+        }
         app = shutil.copytree(FILES, directory / "app", ignore=shutil.ignore_patterns("*.mjs"))
         entries = "".join(
-            f"    - {{name: {name}, issuer: '{'https' if name == 'plain' else 'http'}://127.0.0.1:{server.port}', clientId: shop}}\n"
+            f"    - {{name: {name}, issuer: '{'https' if name in ('plain', 'untrusted') else 'http'}://127.0.0.1:{server.port}', clientId: shop}}\n"
             for name, server in self.hostile.items()
         )
         config = "rest: true\nlogin: true\ngraphqlSchema: {files: schema.graphql}\nroles: {files: roles.yaml}\naccounts:\n  role: member\n  providers:\n"
@@ -191,4 +202,5 @@ def test_hostile_providers(site: Site) -> None:
         _, status, code = PROVIDERS[name]
         assert response.status_code == status and f"{status} {code}" in response.text and "Traceback" not in response.text
         assert f'href="../login/{name}"' in response.text  # to try again
+    assert site.hostile["untrusted"].connections and site.hostile["untrusted"].requests == []
     assert site.hostile["silent"].connections == 1  # both have waited for one answer

@@ -120,6 +120,20 @@ def test_it_can_be_stopped(tmp_path: Path) -> None:
         tried(tmp_path, {"config.yaml": CONFIG, "resources.py": "import time\ntime.sleep(1000)\n"}, watch=watch)
 
 
+def test_rules_that_no_index_serves_or_that_are_for_nobody_are_warnings(tmp_path: Path) -> None:
+    app = tmp_path / "notes"
+    app.mkdir()
+    rules = '@allow(read: "owner==$user.username")\n @allow(roles: ["nobody"], read: "true")'
+    (app / "schema.graphql").write_text(f"type Note @table @export\n {rules} {{\n id: ID @primaryKey\n owner: ID\n}}\n")
+    (app / "config.yaml").write_text("graphqlSchema: true\nrest: true\n")
+    found = list(findings_of(examine(TrialRequest(app, "notes"), tmp_path / "trial", Watch(), lambda line: None).entries, app))
+    assert [(finding.is_fault, finding.file, finding.line) for finding in found] == [
+        (False, "schema.graphql", 2),
+        (False, "schema.graphql", 3),
+    ]
+    assert "no index serves the rule" in found[0].message and "the role nobody, which does not exist" in found[1].message
+
+
 def test_faults_and_warnings_are_told_apart(tmp_path: Path) -> None:
     """What `svc check-app` prints."""
     app = tmp_path / "shop"

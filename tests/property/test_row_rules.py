@@ -16,12 +16,13 @@ from svc.auth.users import User
 from svc.errors import QueryError
 from svc.query import parse_query, plan_query, print_query
 from svc.query.execution import execute
+from svc.query.narrowing import view_of
 from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, RelationFilter
 from svc.query.row_rules import iter_conditions
 from svc.query.shaped_plan import ShapedPlan
 from svc.query.shapes import cut, decoded, template_of
 from svc.query.totals import total_plan
-from svc.query.views import TableView, view_of
+from svc.query.views import TableView
 from svc.store import Store, StoreSettings
 from svc.store.schema import Allow
 from svc.store.values.records import decode

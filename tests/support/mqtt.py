@@ -26,7 +26,7 @@ def crash(app: Application) -> None:
             link.taken_over()
     broker.sessions.clear()
     broker._filters.clear()
-    for handle, _, _ in broker.wills._due.values():
+    for handle, *_ in broker.wills._due.values():
         handle.cancel()
     broker.wills._due.clear()
     broker.wills._kept.clear()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bench import applications, instructions, machine, mqtt, records, reload, static
+from bench import applications, instructions, machine, mqtt, records, reload, rules, static
 from bench.compare import ratio_table
 from bench.measure import Sample
 from bench.report import TITLES, cpu_table, insert
@@ -287,6 +287,33 @@ def test_the_exit_status_says_that_a_row_has_become_worse(
     assert "| GET one record | 1,000 | 1,050 |" in told.out
     assert "python was 3.11 before" in told.err
     assert ("worse: get" in told.err) == bool(status)
+
+
+def test_records_of_rules_have_one_owner_in_a_category_and_different_brands() -> None:
+    owners: dict[str, set[str]] = {}
+    brands: dict[str, set[str]] = {}
+    for n in range(rules.COUNT):
+        found = rules.item(n)
+        owners.setdefault(found["category"], set()).add(found["owner"])
+        brands.setdefault(found["category"], set()).add(found["brandId"])
+    assert len(owners) == rules.CATEGORIES and all(len(each) == 1 for each in owners.values())
+    assert all(len(each) == records.ROWS for each in brands.values())
+    owner_of = {found["id"]: found["owner"] for found in map(rules.brand, range(rules.BRANDS))}
+    assert all(owner_of[each["brandId"]] == each["owner"] for each in map(rules.item, range(0, rules.COUNT, 97)))
+    numbers = rules.numbers_of(rules.COUNT // 2)
+    assert len(set(numbers)) == len(numbers) and {rules.owner(n) for n in numbers} == {rules.MEMBER}
+
+
+def test_what_a_rule_costs_is_shown_beside_what_is_asked_for() -> None:
+    assert rules.PAIRS.keys() <= rules.ROWS.keys() >= {base for base, _ in rules.PAIRS.values()}
+    assert rules.requests().keys() == rules.ROWS.keys()
+    assert rules.instruction_table(counted(get=1000)) == ""
+    shown = rules.instruction_table({"member get": {"total": 1000}, "ruled get": {"total": 1100}, "ruled join": {"total": 7}})
+    assert shown.splitlines()[2:] == [
+        "| GET one record of a role's table | 1,000 |  |  |",
+        "| … with a rule on its attributes | 1,100 | 1.10 | ≤ 1.15 |",
+        "| … with this condition as a rule | 7 |  | ≤ 1 |",
+    ]
 
 
 def test_every_row_that_is_counted_has_a_title_and_records_of_its_own() -> None:

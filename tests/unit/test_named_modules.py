@@ -10,7 +10,7 @@ from svc.config.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {path.name for path in (ROOT / "svc").iterdir() if path.is_dir()}
-NO_MODULES = {"config.yaml", "resources.py", "server.operation", "server.upgrade", "server.ws", "websocket.connect"}
+NO_MODULES = {"config.yaml", "resources.py", "server.get_user", "server.operation", "server.upgrade", "server.ws", "websocket.connect"}
 """Files and names of applications, which look alike."""
 
 PATH = re.compile(r"(?<![\w/.-])((?:svc|bench|fuzz)/[\w/]+\.py)")

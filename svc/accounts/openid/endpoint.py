@@ -110,9 +110,10 @@ class ProviderEndpoint:
         try:
             if not self._sessions.enabled:
                 raise ClientError("No session for login")
-            parameters = _parameters(request.query)
+            query = request.query
             if is_return:
                 request.target, request.query = request.pathname, None  # a code is not for the log
+            parameters = _parameters(query)
             if is_return:
                 with self._counted(request):
                     return await self._come_back(request, parameters)
@@ -121,10 +122,14 @@ class ProviderEndpoint:
         except AccessViolation:
             raise
         except Problem as fault:
-            if not self._pages.is_page(request):
-                raise
-            page: Response = await self._pages.refused(request, redirect, fault)
-            return page
+            return await self._refused(request, redirect, fault)
+
+    async def _refused(self, request: Request, redirect: str, fault: Problem) -> Response:
+        """The login page with what was wrong, from which one can begin again. Raises the fault for clients that are no browsers."""
+        if not self._pages.is_page(request):
+            raise fault
+        page: Response = await self._pages.refused(request, redirect, fault)
+        return page
 
     # --- to the provider -------------------------------------------------------------------------------------------------------------------
 
@@ -187,10 +192,10 @@ class ProviderEndpoint:
             user = await self._finish(request, parameters["code"], attempt)
         except Problem as fault:
             self._log_failure(request, fault)
-            raise
+            return await self._refused(request, attempt.return_to, fault)
         if self._sessions.verifier.events is not None:
             self._sessions.verifier.events.success(request, STRATEGY, user.username)
-        if "cross-site" in request.block.fields.get("sec-fetch-site", ""):
+        if "cross-site" in request.block.fields.get("sec-fetch-site", "").lower():
             page: Response = await self._pages.go_on(request, "Logged in", attempt.return_to)
             return page
         return Response(status=303, pairs=[("Location", attempt.return_to), _NO_STORE])

@@ -13,13 +13,14 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from svc.auth.roles import rights
 from svc.auth.users import User, concerns_rights
 from svc.clock import Clock
 from svc.errors import AccessViolation, IndexRebuilding, Overloaded, Problem
 from svc.query.authorization import narrow_query
+from svc.query.narrowing import is_narrowed
 from svc.query.nodes import Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.realtime.commit_feed import CommitFeed
@@ -33,9 +34,11 @@ from svc.realtime.live.result import LiveResult, StatelessResult
 from svc.realtime.live.result_moves import ResultMoves
 from svc.realtime.live.subscription import LiveSubscription
 from svc.realtime.live.viewer_changes import ViewerChanges
-from svc.realtime.viewpoint import Viewpoint, viewpoint_of
 from svc.store import Database, LogEntry, Store, Table
 from svc.store.system import SYSTEM
+
+if TYPE_CHECKING:
+    from svc.realtime.viewpoint import Viewpoint
 
 MAX_SUBSCRIPTIONS = 100_000  # of one process: each takes 1-2 KB while it waits
 MAX_RESULTS = 20_000  # different live queries
@@ -116,8 +119,8 @@ class LiveQueries:
             self._subscription_ended,
             allow_full_scan=allow_full_scan,
             checks_rights=check_rights,
-            checks_rows=check_rights or check_rows,
         )
+        subscription.checks_rows |= check_rows
         subscription.rights_generation = self.rights_generation
         self._attach(subscription, *self.result_key(subscription))
         self._subscriptions[subscription] = None
@@ -182,7 +185,10 @@ class LiveQueries:
         viewpoint = None
         if subscription.checks_rows:
             leads = any(attribute.relationship is not None for attribute in table.attributes.values())
-            viewpoint = viewpoint_of(user, table, follows=leads)
+            if is_narrowed(user, table):
+                from svc.realtime.viewpoint import viewpoint_of
+
+                viewpoint = viewpoint_of(user, table, follows=leads)
         # The repr of the nodes: as values, 1 and true are equal.
         return (id(table), subscription.prefix, subscription.allow_full_scan, repr(query), viewpoint), query, viewpoint
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from svc.errors import ClientError, QueryError
 from svc.query import plan_query
@@ -28,20 +28,19 @@ from svc.query.definition_cache import Definitions
 from svc.query.functions import Encoded, Filter, filter_of, values_reader
 from svc.query.links import Link, Links, back
 from svc.query.matching import reads_others
+from svc.query.narrowing import is_view, real_table
 from svc.query.nodes import Query, Select, SelectItem, SortKey
 from svc.query.plan import AllOf, AnyOf, Plan, Predicate, RelatedCondition, iter_members
 from svc.query.relations import Lookups, entries_of
 from svc.query.resolve import is_many, related_table, resolve_where
-from svc.query.row_rules import NOW
-from svc.query.rule_faults import structure_of
 from svc.query.select import Shape, enumerable_select
 from svc.query.tables import AnyTable, rule_members
-from svc.query.viewer import names_account
-from svc.query.views import TableView
-from svc.realtime.viewpoint import Viewpoint, real_table
 from svc.store import Table
 from svc.store.env import Txn
 from svc.store.schema import Relationship
+
+if TYPE_CHECKING:
+    from svc.realtime.viewpoint import Viewpoint
 
 STATELESS, MATERIALIZED, RECOMPUTED = "stateless", "materialized", "recomputed"
 
@@ -112,9 +111,10 @@ class LiveQuerySpec:
         asked = _predicate(query, view, prefix)
         self.predicate = _with_rule(asked, view)
         self.chains: list[Chain] = chains_of(query, asked, view)
-        names = set() if viewpoint is None else _names_in(viewpoint, [table.name, *[chain[-1].target.name for chain in self.chains]])
-        self.is_volatile = NOW in names
-        self.account_names = tuple(sorted(name for name in names if names_account((name,))))
+        self.is_volatile = False
+        self.account_names: tuple[str, ...] = ()
+        if viewpoint is not None:
+            self.is_volatile, self.account_names = _named_in(viewpoint, [table.name, *[chain[-1].target.name for chain in self.chains]])
         self._account_values = self._values_now(view)
         self.mode = _mode(query, self.chains, is_fixed=self.is_fixed)
         self.test: Filter | None = None
@@ -149,9 +149,13 @@ class LiveQuerySpec:
         return self, False
 
 
-def _names_in(viewpoint: Viewpoint, tables: Iterable[str]) -> set[str]:
+def _named_in(viewpoint: Viewpoint, tables: Iterable[str]) -> tuple[bool, tuple[str, ...]]:
     """What the rules about reading these tables name of the caller and of the time."""
-    return {name for table in tables for rule in viewpoint.rules.of(table, "read") or () for name in rule.values}
+    from svc.query.row_rules import NOW
+    from svc.query.viewer import names_account
+
+    names = {name for table in tables for rule in viewpoint.rules.of(table, "read") or () for name in rule.values}
+    return NOW in names, tuple(sorted(name for name in names if names_account((name,))))
 
 
 def _window(query: Query) -> tuple[int, int | None]:
@@ -249,7 +253,9 @@ def _to(chain: Chain, target: AnyTable) -> Iterator[Chain]:
 
 
 def _of_rules(table: AnyTable, before: Chain) -> Iterator[Chain]:
-    if isinstance(table, TableView):
+    if is_view(table):
+        from svc.query.rule_faults import structure_of
+
         for rule in table.database.rules.of(table.name, "read") or ():
             predicate = structure_of(rule.node, table)
             if predicate is not None:

@@ -11,7 +11,7 @@ where neither is possible, with more than MAX_ROWS rows, and where more than rul
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.errors import Problem
 from svc.query.nodes import Query
@@ -22,12 +22,14 @@ from svc.realtime.live.recomputed_result import INLINE_SECONDS
 from svc.realtime.live.result import LiveResult
 from svc.realtime.live.subscription import LiveSubscription
 from svc.realtime.live.viewer_changes import ViewerChanges
-from svc.realtime.viewpoint import Viewpoint
+
+if TYPE_CHECKING:
+    from svc.realtime.viewpoint import Viewpoint
 
 MAX_ROWS = 1000  # that are found once more
 MAX_OTHERS = 64  # subscribers of one result that go on together
 
-Target = tuple[Any, Query, Viewpoint | None]
+Target = tuple[Any, Query, "Viewpoint | None"]
 """Key of a result, query, whose eyes records are seen with."""
 
 

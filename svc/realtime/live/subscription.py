@@ -102,7 +102,6 @@ class LiveSubscription(BoundedSource):
         *,
         allow_full_scan: bool | None,
         checks_rights: bool,
-        checks_rows: bool = False,
     ) -> None:
         """`call_next_turn(callback)` calls `callback` in the next turn. `on_end(self)` is called once, at the end."""
         self.query = query
@@ -111,7 +110,7 @@ class LiveSubscription(BoundedSource):
         self.prefix = prefix
         self.allow_full_scan = allow_full_scan
         self.checks_rights = checks_rights
-        self.checks_rows = checks_rows
+        self.checks_rows = checks_rights  # the rules on rows, also where code lets a caller in
         self.result: SharedResult | None = None
         self.key: Any = None  # of the result
         self.position = 0  # LSN that the snapshot is of

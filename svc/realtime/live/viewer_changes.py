@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from svc.query.viewer import account_tables
 from svc.realtime.commit_feed import CommitFeed
 from svc.realtime.live.recomputed_result import RecomputedResult, TurnScheduler
 from svc.store import Database, LogEntry, Store
@@ -58,6 +57,8 @@ class ViewerChanges:
             self._followed.clear()
 
     def _follow(self) -> None:
+        from svc.query.viewer import account_tables
+
         for database in dict.fromkeys(table.database for table in account_tables(self._store)):
             if database not in self._followed:
                 self._feed.add(database, self._committed)

@@ -82,7 +82,7 @@ def parameters(*names: str) -> list[Schema]:
 PROBLEMS: Mapping[int, tuple[str, str]] = {
     400: ("BadRequest", "Something in the address, the query or the body is wrong; `detail` says what and where."),
     401: ("Unauthorized", "No credentials, or wrong ones."),
-    403: ("Forbidden", "The role of the caller does not allow this."),
+    403: ("Forbidden", "The role of the caller, or a rule on the rows of the table (`ROW_NOT_ALLOWED`), does not allow this."),
     404: ("NotFound", "There is no such record, or it has no such property."),
     405: (
         "MethodNotAllowed",

@@ -27,6 +27,11 @@ Found = tuple[bool, Sequence[Any]]  # whether these are entries, else they are r
 MOST_SORTED = 20_000  # entries; where there are more, records are read in the order of their keys, and tested
 
 
+MOST_SEEN_SORTED = (
+    1000  # keys of the records that there are for a caller: where there are more, the first ones are soon found by reading in order
+)
+
+
 class PlanRun:
     """A plan and what it needs of its table. `is_look_up`: it looks for one value, and the order does not matter."""
 
@@ -90,7 +95,7 @@ class Finder:
         self._state = state
         self._txn = state.source.txn(view.table)
         self._count = count
-        self.seen = SeenRecords(state.source.row_filter(view), self._txn) if view.is_narrowed else None
+        self.seen = SeenRecords(state.source.row_filter(view), self._txn, count) if view.is_narrowed else None
 
     def find(self, run: PlanRun, args: Sequence[Any]) -> Iterator[Found]:
         """`args`: of the cursor."""
@@ -128,14 +133,14 @@ class Finder:
 
     @staticmethod
     def _seen_keys(seen: SeenRecords, descending: bool, is_ordered: bool) -> Iterable[bytes] | None:
-        """Where all records are that there are for the caller, if an index has them, and they can be sorted here."""
+        """Where all records are that there are for the caller, if an index has them, and they are few or need not be sorted."""
         chunks = seen.keys()
         if chunks is None or not is_ordered:
             return None if chunks is None else chain.from_iterable(chunks)
         found: list[bytes] = []
         for keys in chunks:
             found += keys
-            if len(found) > MOST_SORTED:
+            if len(found) > MOST_SEEN_SORTED:
                 return None
         found.sort(reverse=descending)
         return found

@@ -18,6 +18,7 @@ from svc.store.writing.write_set import Decide, RemovalReason, RowGuard, WriteSe
 
 if TYPE_CHECKING:
     from svc.store.database import Database
+    from svc.store.env import Txn
     from svc.store.slices import Slices
     from svc.store.table import Table
 else:
@@ -111,7 +112,7 @@ def apply_write(write: Write, write_set: WriteSet) -> bool:
             return write_set.expire(table, storage_key(key))
         elif kind != DELETE:
             if write.rows is not None and kind == MESSAGE:
-                _check_message(write, write.rows, write_set)
+                check_message(write, write.rows, write_set.txn)
             write_set.note(table, kind, key, write.payload)
         elif write_set.delete(table, key, write.precondition, write.found, write.rows):
             return True
@@ -135,20 +136,20 @@ def _may_tell(write: Write, write_set: WriteSet) -> bool:
     if write.rows is None:
         return True
     try:
-        _check_message(write, write.rows, write_set)
+        check_message(write, write.rows, write_set.txn)
     except RowNotAllowed:
         return False
     return True
 
 
-def _check_message(write: Write, rows: RowGuard, write_set: WriteSet) -> None:
+def check_message(write: Write, rows: RowGuard, txn: Txn) -> None:
     """A message to the subscribers of a record asks what making this record does (spec: rows §1.4)."""
     table = write.table
     payload = None if write.payload is None else decode_payload(write.payload)
     record = dict(payload) if isinstance(payload, dict) else {}
     if write.key:
         record[table.primary_key] = decode_key(write.key)
-    rows.check_written(table, write_set.txn, storage_key(write.key), None, record)
+    rows.check_written(table, txn, storage_key(write.key), None, record)
 
 
 class WriteList:

@@ -870,7 +870,10 @@ class ResourceRegistry(Mapping[str, Entry]):
 # --- the running call -------------------------------------------------------------------------------------------------------------------
 
 class User:
-    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing."""
+    """A user account as requests see it. `role` None: no role, or one that no longer exists; such a user is known and may do nothing.
+
+    `key`: of one who is let in by an API key: a user with its rights, or the key itself, if it has a role of its own.
+    """
 
     @property
     def username(self) -> str: ...

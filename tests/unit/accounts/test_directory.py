@@ -198,6 +198,14 @@ def test_an_account_is_made_when_its_address_is_confirmed(verified: Site) -> Non
     assert len(verified.users) == 1
 
 
+def test_a_name_may_be_chosen_though_the_address_logs_in(verified: Site) -> None:
+    assert member(verified, username="ann") == "ann"
+    assert verified.sign_up(email="other@example.org", username="ann").json["code"] == "NAME_TAKEN"
+    assert verified.can_log_in(ADDRESS)
+    answer = verified.sign_up(email="eve@example.org", username="other@example.org")
+    assert answer.status == 400 and "address" in answer.json["detail"], "else its owner would log in to another account"
+
+
 def test_a_code_is_for_one_use(verified: Site) -> None:
     verified.sign_up(email=ADDRESS)
     code = verified.code()
@@ -342,6 +350,9 @@ def test_the_own_password_needs_the_one_before(named: Site) -> None:
     assert named.get("/me").status == 200, "the session that has changed it goes on"
     assert named.get("/me", headers={"Authorization": f"Bearer {other}"}).status == 401
     assert named.can_log_in("ann", NEW) and not named.can_log_in("ann")
+    bearer = {"Authorization": f"Bearer {app.operation('create_authentication_tokens', username='ann', password=NEW)['operation_token']}"}
+    again = named.post("/password", {"current_password": NEW, "password": PASSWORD}, headers=bearer)
+    assert again.status == 200 and named.get("/me", headers=bearer).status == 200, "the token that has changed it goes on"
 
 
 # --- the address ----------------------------------------------------------------------------------------------------------------------------
@@ -387,7 +398,11 @@ def test_the_own_record_is_changed(named: Site) -> None:
         assert patch("/accounts/me", fields, user=None).json["code"] == "VALIDATION", fields
     assert patch("/accounts/me", {"born": "x"}, user=None).status == 400
     assert patch("/accounts/me", {}, user=None).status == 200
-    assert named.get("/me").json["record"]["born"] == 1990
+    record = named.get("/me").json["record"]
+    assert record["born"] == 1990
+    assert patch("/accounts/me", {**record, "name": "Ann"}, user=None).json["record"] == {**record, "name": "Ann"}, (
+        "what GET has told may come back"
+    )
 
 
 def test_the_own_account_is_removed_with_its_record(named: Site) -> None:
@@ -398,6 +413,7 @@ def test_the_own_account_is_removed_with_its_record(named: Site) -> None:
     assert answer.status == 204
     assert named.users == named.records == ["bob"]
     assert named.get("/me").status == 401
+    assert "Expires=Thu, 01 Jan 1970" in answer.headers["Set-Cookie"]
 
 
 def test_an_operator_is_no_member(named: Site) -> None:

@@ -46,7 +46,7 @@ class Observer:
         self._commits.clear()
         before = self._site.application.clock.seconds
         answer = send()
-        seconds = self._site.application.clock.seconds - before
+        seconds = round(self._site.application.clock.seconds - before, 3)
         fields = [pair for pair in answer.headers.pairs if pair[0].lower() != "date"]
         return answer.status, fields, answer.content, self._hashes(), list(self._commits), seconds
 
@@ -91,6 +91,19 @@ def test_logging_in(site: Site, observer: Observer) -> None:
     assert known[0] == 401 and known[3] == 1
     right = site.application.post("/login", {"username": "waiting@example.org", "password": PASSWORD}, user=None)
     assert (right.status, right.content) == (known[0], known[2])
+
+
+def test_failed_logins_count_together_however_the_address_is_written(site: Site, observer: Observer) -> None:
+    def waits(address: str) -> list[float]:
+        forms = [address, address.upper(), f" {address}", address.title()] * 3
+        return [
+            observer.see(lambda form=form: site.application.post("/login", {"username": form, "password": "wrong horse"}, user=None))[-1]
+            for form in forms
+        ]
+
+    known = waits(ADDRESS)
+    assert known == waits(UNKNOWN)
+    assert known[0] == 0.0 < known[5]
 
 
 def test_changing_the_address(site: Site, observer: Observer) -> None:
@@ -139,3 +152,15 @@ def test_who_asks_often_waits(site: Site, observer: Observer) -> None:
 def test_the_host_of_a_request_is_in_no_mail(site: Site) -> None:
     site.post("/forgot", {"email": ADDRESS}, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
     assert "evil" not in site.mails[-1].text and "https://shop.example/accounts/reset?code=" in site.mails[-1].text
+
+
+def test_other_processes_count_along(site: Site) -> None:
+    told: list[tuple[str, object]] = []
+    site.accounts.parts.tell = lambda topic, value: told.append((topic, value))
+    site.post("/forgot", {"email": ADDRESS})
+    assert [value for _, value in told] == [("networks", "forgot 127.0.0.1"), ("mails", ADDRESS)]
+    count = len(site.mails)
+    for _ in range(50):
+        site.accounts.hear("mails", UNKNOWN)
+    site.sign_up(email=UNKNOWN)
+    assert len(site.mails) == count

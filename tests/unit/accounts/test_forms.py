@@ -55,7 +55,7 @@ def test_pages_of_members_lead_to_the_login(site: Site) -> None:
 def test_the_login_page_leads_to_sign_up_and_forgotten_passwords(site: Site) -> None:
     page = site.application.get("/login", user=None, headers=NAVIGATION).text
     assert '<a href="./accounts">Sign up</a>' in page and '<a href="./accounts/forgot">' in page
-    assert '<label>Address of mail <input name="username"' in page
+    assert '<label>Email address <input name="username"' in page
 
 
 def test_a_person_signs_up(site: Site) -> None:

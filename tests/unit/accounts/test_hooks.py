@@ -61,6 +61,17 @@ def test_a_hook_of_another_file(tmp_path: Path) -> None:
         site.check()
 
 
+def test_hooks_beside_other_code(tmp_path: Path) -> None:
+    files = {
+        "config.yaml": "accounts: {role: member}\nrest: true\nlogin: true\ngraphqlSchema: '*.graphql'\nroles: roles.yaml\nresources: 'lib/*.py'\n",
+        "lib/other.py": "x = 1\n",
+        "lib/people.py": "async def before_sign_up(record):\n    record['karma'] = 7\n",
+    }
+    with open_site(tmp_path / "site", "{role: member}", files) as site:
+        assert site.sign_up(username="ann").json["record"]["karma"] == 7
+        site.check()
+
+
 def test_with_verify_the_hooks_are_asked_when_there_is_something_to_refuse(tmp_path: Path) -> None:
     entry = "{role: member, verify: true, url: 'https://shop.example'}"
     with open_site(tmp_path / "site", entry, {"accounts.py": CODE}) as site:

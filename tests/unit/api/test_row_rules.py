@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import svc.testing
+from svc.api.context import Context, entered
 from svc.errors import AccessViolation, ClientError, NotFound, RowNotAllowed
 from svc.testing.application import Application
 from tests.support import issues
@@ -427,3 +428,158 @@ def test_lists_that_are_long_keep_attribute_rights(app: Application) -> None:
     finally:
         app.operation("drop_user", username="sho")
         app.operation("drop_role", id=role["id"])
+
+
+# --- tables with a source ---------------------------------------------------------------------------------------------------------------------
+
+CACHED = """
+type Cached @table @export @allow(read: "owner==$user.username", create: "owner==$user.username", update: "owner==$user.username", delete: "state==draft") {
+  id: ID @primaryKey  owner: ID @indexed  state: String  n: Int
+}
+"""
+SOURCES = """
+from svc import Resource, tables
+
+records, heard = {}, []
+
+
+class Source(Resource):
+    def get(self, target=None):
+        return records.get(self.get_id())
+
+    def put(self, data, target=None):
+        heard.append(("put", self.get_id()))
+        records[self.get_id()] = data
+
+    def delete(self, target=None):
+        heard.append(("delete", self.get_id()))
+        records.pop(self.get_id(), None)
+
+
+class Coded(tables.Cached):
+    def get(self, target=None):
+        return super().get(target)
+
+    async def put(self, data, target=None):
+        return await super().put(data, target)
+
+
+class Bound(tables.Cached):
+    def get(self, target=None):
+        return {"there": self.does_exist()}
+
+
+tables.Cached.source_from(Source, expiration=3600)
+"""
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> Iterator[Application]:
+    rights = "{read: true, insert: true, update: true, delete: true}"
+    (tmp_path / "config.yaml").write_text(
+        "rest: true\ngraphqlSchema: {files: schema.graphql}\nroles: {files: roles.yaml}\nresources: {files: resources.py}\n"
+    )
+    (tmp_path / "schema.graphql").write_text(CACHED)
+    (tmp_path / "roles.yaml").write_text(f"member:\n  data: {{Cached: {rights}}}\n")
+    (tmp_path / "resources.py").write_text(SOURCES)
+    with svc.testing.app(tmp_path) as app:
+        for name in ("ann", "bob"):
+            app.operation("add_user", username=name, password="a long one", role="member", active=True)
+        records = app.module("resources").records
+        for number in range(4):
+            owner = ("ann", "bob")[number % 2]
+            records[f"c{number}"] = {"id": f"c{number}", "owner": owner, "state": ("draft", "open")[number // 2], "n": number}
+        yield app
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_records_of_a_source(cached: Application, is_loaded: bool) -> None:
+    if is_loaded:
+        for number in range(4):
+            assert cached.get(f"/Cached/c{number}").status == 200
+    for name in ("Cached", "Coded"):
+        for user, own in (("ann", 0), ("bob", 1), ("ann", 0)):
+            for number in range(4):
+                assert cached.get(f"/{name}/c{number}", user=user).status == (200 if number % 2 == own else 404)
+            assert ids(cached.get(f"/{name}/", user=user).json) == [f"c{number}" for number in range(4) if number % 2 == own]
+    assert cached.get("/Bound/c1", user="ann").json == {"there": False}
+    assert cached.get("/Bound/c1", user="bob").json == {"there": True}
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_a_source_hears_of_nothing_that_a_rule_is_against(cached: Application, is_loaded: bool) -> None:
+    if is_loaded:
+        for number in range(4):
+            assert cached.get(f"/Cached/c{number}").status == 200
+    heard = cached.module("resources").heard
+    for name in ("Cached", "Coded"):
+        assert cached.put(f"/{name}/c1", {"owner": "ann"}, user="ann").status == 404
+        assert cached.patch(f"/{name}/c1", {"owner": "ann"}, user="ann").status == 404
+        assert cached.put(f"/{name}/c0", {"owner": "bob"}, user="ann").status == 403
+        assert cached.patch(f"/{name}/c0", {"owner": "bob"}, user="ann").status == 403
+        assert cached.put(f"/{name}/new", {"owner": "bob"}, user="ann").status == 403
+        assert cached.delete(f"/{name}/c1", user="ann").status == cached.delete(f"/{name}/nothing", user="ann").status
+        assert cached.delete(f"/{name}/c2", user="ann").status == 403
+    assert heard == []
+    assert cached.delete("/Cached/", user="ann").status == 204
+    assert {key for _, key in heard} <= {"c0"}
+    assert cached.put("/Coded/c2", {"owner": "ann", "n": 9}, user="ann").status in (200, 204)
+    assert cached.put("/Cached/new", {"owner": "ann"}, user="ann").status == 204
+    assert heard[-2:] == [("put", "c2"), ("put", "new")]
+    assert cached.delete("/Cached/c0", user="ann").status == 204
+
+
+async def _asked(tables: Any, context: Context) -> Any:
+    with entered(context):
+        found = [each.id async for each in tables.Issue.search({"check_permission": True})]
+        get = [each.id async for each in tables.Issue.get({"limit": 100, "check_permission": True})]
+        context.state.authorize = True
+        return found, get, [each.id async for each in tables.Issue.search()], await tables.Issue.get("i02"), await tables.Issue.get("i00")
+
+
+def test_code_that_asks_for_rights_is_narrowed(app: Application) -> None:
+    tables = app.instance.interface.tables
+    user = app.instance.server.accounts.directory.get_user("ann")
+    found, get, searched, hidden, shown = app.run(_asked(tables, Context(user)))
+    assert sorted(found) == sorted(get) == sorted(searched) == seen("ann")
+    assert hidden is None and shown.id == "i00"
+    nobody = Context(app.instance.server.accounts.directory.get_user("eve"))
+    assert sorted(app.run(_asked(tables, nobody))[0]) == seen("eve")
+
+
+# --- followers --------------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["ann", None])
+def test_those_whom_code_lets_in_follow_what_they_may_read(app: Application, user: str | None) -> None:
+    with without_anonymous(app):
+        rows = app.live("/Opened/", user=user)
+        events = app.events("/Opened/", user=user)
+        assert sorted(row["id"] for row in rows) == seen(user)
+        assert sorted(event["id"] for event in events) == seen(user)
+        before = len(events)
+        assert app.put("/Issue/n1", {"owner": "bob", "projectId": "p2"}).status == 204
+        assert app.put("/Issue/n2", {"owner": "bob", "public": True}).status == 204
+        assert sorted(row["id"] for row in rows) == sorted([*seen(user), "n2"])
+        assert [event["id"] for event in events[before:]] == ["n2"]
+        rows.close()
+        events.close()
+
+
+async def _followed(table: Any, change: Any) -> list[Any]:
+    subscription = await table.subscribe(omit_current=True)
+    await change()
+    found = [(await anext(subscription)).id]
+    await subscription.aclose()
+    return found
+
+
+def test_a_user_follows_what_it_may_read(app: Application) -> None:
+    tables: Any = app.instance.interface.tables
+
+    async def change() -> None:
+        await tables.Issue.put("n1", {"owner": "bob"})
+        await tables.Issue.put("n2", {"owner": "ann"})
+
+    assert app.run(_followed(tables.Issue.as_user("ann"), change)) == ["n2"]
+    assert app.run(_followed(tables.Issue.as_user("mod"), change)) == ["n1"]

@@ -272,6 +272,17 @@ class TestConditions:
             files[:1], {"data": {"X": broken, "B": load(declared("B", "A", "n==2"), self.PROJECT).definitions[0]}}
         ).errors
 
+    def test_a_rule_of_another_application_that_cannot_be_followed_any_more_is_a_warning(self) -> None:
+        rule = 'type T @table @allow(read: "project.members==$user.username") { id: ID  pId: ID @indexed  project: Project @relationship(from: "pId") }'
+        known = {"data": {each.name: each for each in load(rule, self.PROJECT).definitions if each.name == "T"}}
+        assert not load_schema_files([("p.graphql", self.PROJECT)], known).faults
+        result = load_schema_files([("p.graphql", self.PROJECT.replace("members", "people"))], known)
+        assert not result.errors and [each.partition(": ")[0] for each in result.warnings] == ["p.graphql:1:6"]
+        assert (
+            "the rule of T for read, which another application declares, holds for no record: members is not a defined"
+            in result.warnings[0]
+        )
+
     def test_values_of_the_account(self) -> None:
         person = "type Person @table @account { username: ID  @primaryKey  team: ID }"
         rule = 'type T @table @allow(read: "team==$user.team") { id: ID  team: ID @indexed }'

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -206,3 +207,19 @@ def test_answers_are_private(shop: Shop) -> None:
     answer = app.post("/graphql", {"query": "{ Issue { id } }"})
     assert "private" in answer.headers["Cache-Control"]
     assert shop.ask("{ Issue { id } }", user=SUPER_USER)[0] == 200
+
+
+@pytest.mark.parametrize("name", ["Issue", "Opened"])
+def test_lists_that_are_followed(shop: Shop, name: str) -> None:
+    for user in ("ann", "eve", "ann"):
+        stream = shop.app.events(
+            f"/graphql?query={quote(f'subscription {{ {name} {{ id }} }}')}", user=user, headers={"Accept": "text/event-stream"}
+        )
+        assert ids(stream[-1]["data"][name]) == seen(user)
+        assert shop.app.put("/Issue/n1", {"owner": "bob", "projectId": "p2"}).status == 204
+        assert ids(stream[-1]["data"][name]) == seen(user)
+        assert shop.app.patch("/Issue/n1", {"owner": user}).status == 204
+        assert ids(stream[-1]["data"][name]) == [*seen(user), "n1"]
+        assert shop.app.delete("/Issue/n1").status == 204
+        assert ids(stream[-1]["data"][name]) == seen(user)
+        stream.close()

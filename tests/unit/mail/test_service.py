@@ -76,6 +76,11 @@ def test_without_one_they_are_kept(make: Make, store: Store, options: dict[str, 
     asyncio.run(service.end())
 
 
+def test_authorities_that_are_not_there_end_the_start(make: Make, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"'mail.certificateAuthority' names no file: .*/keys/ca\.pem"):
+        make(SERVER | {"certificateAuthority": "keys/ca.pem"})
+
+
 def test_a_key_that_cannot_be_used_ends_the_start(make: Make, store: Store, tmp_path: Path) -> None:
     keys = tmp_path / "database" / ".keys"
     keys.mkdir()

@@ -13,6 +13,7 @@ from svc.operations.table_fields import RESIDENCE_TEXT
 from svc.query import QueryCache
 from svc.resources.table_resource import table_resource
 from svc.store.blobs import create_blob
+from svc.store.schema import Allow, Attribute, Relationship, TableDefinition
 from svc.store.values.records import decode
 from tests.support.operations import OperationsNode
 
@@ -315,6 +316,43 @@ def test_an_attribute_comes_and_goes(node: OperationsNode) -> None:
     raw = node.store.databases["data"].tables["dog"].get_raw(1)
     assert raw is not None and decode(raw)["color"] == "black", "a declared table keeps the value"
     assert fault(node, "drop_attribute", table="dog", attribute="color") == (404, "Attribute 'color' does not exist on 'data.dog'")
+
+
+def test_an_attribute_that_a_rule_names_stays(node: OperationsNode) -> None:
+    def attributes(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name} for name in ("id", *names)]
+
+    rules = [{"read": "owner==$user.username|state==open"}, {"roles": ["editor"], "delete": "$old.state==draft"}]
+    node.run("create_table", table="dog", attributes=attributes("owner", "state", "color"), allow=rules)
+    node.run("create_table", table="cat", attributes=attributes("owner"))
+    for name, action in (("owner", "read"), ("state", "read")):
+        assert fault(node, "drop_attribute", table="dog", attribute=name) == (
+            409,
+            f"Attribute '{name}' is named by the rule of data.dog for {action}: change the rule (allow) first",
+        )
+    node.run("drop_attribute", table="dog", attribute="color")
+    node.run("drop_attribute", table="cat", attribute="owner")
+    assert "owner" in node.store.databases["data"].tables["dog"].attributes
+
+
+def test_an_attribute_that_a_rule_of_another_table_names_stays(node: OperationsNode) -> None:
+    """By a relationship, and as a value of the account's record, in whichever database."""
+    node.run("create_database", database="people")
+    database, people = node.store.databases.setdefault("data", node.store.open_database("data")), node.store.databases["people"]
+    person = (Attribute("username", "ID", primary_key=True), Attribute("team", "ID"), Attribute("city", "String"))
+    people.define_table(TableDefinition("Person", "people", attributes=person, primary_key="username", account=True))
+    project = (Attribute("id", "ID", primary_key=True), Attribute("team", "ID"), Attribute("name", "String"))
+    database.define_table(TableDefinition("Project", "data", attributes=project, primary_key="id"))
+    leads = Attribute("project", "Project", relationship=Relationship("Project", from_="projectId"))
+    issue = (Attribute("id", "ID", primary_key=True), Attribute("projectId", "ID", indexed=True), leads)
+    allow = (Allow(read="project.team==$user.team"),)
+    database.define_table(TableDefinition("Issue", "data", attributes=issue, primary_key="id", allow=allow))
+    expected = (409, "Attribute 'team' is named by the rule of data.Issue for read: change the rule (allow) first")
+    assert fault(node, "drop_attribute", table="Project", attribute="team") == expected
+    assert fault(node, "drop_attribute", database="people", table="Person", attribute="team") == expected
+    assert fault(node, "drop_attribute", table="Issue", attribute="project")[0] == 409
+    node.run("drop_attribute", table="Project", attribute="name")
+    node.run("drop_attribute", database="people", table="Person", attribute="city")
 
 
 def test_values_of_a_dynamic_table_go_with_the_attribute(node: OperationsNode) -> None:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -355,6 +356,8 @@ def test_the_log_is_not_removed_by_those_who_may_not_see_all(node: OperationsNod
     with pytest.raises(RowNotAllowed):
         ask(node, "delete_audit_logs_before", auditor, timestamp=node.clock.wall() * 1000)
     assert ask(node, "delete_audit_logs_before", None, timestamp=0)["job_id"]
+    tables["Post"].database.define_table(replace(tables["Post"].definition, audit=True))
+    assert ask(node, "delete_audit_logs_before", auditor, "Post", timestamp=0)["job_id"]  # no rule is about it
 
 
 def test_old_records_that_may_be_deleted_are(node: OperationsNode, tables: dict[str, Table], brute: Brute, auditor: User) -> None:

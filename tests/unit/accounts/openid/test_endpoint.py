@@ -342,6 +342,25 @@ def test_a_browser_sees_the_login_page_with_what_was_wrong(site: Site, browser: 
     assert body.links["Log in with example"] == "../../login/example" and body.find("form", method="post")["action"] == "../../login"
 
 
+def test_who_begins_again_is_led_to_the_same_place(site: Site, browser: Browser) -> None:
+    location = browser.begin("/login/example?redirect=/shop/")
+    site.fake.claims["aud"] = "other"
+    response = browser.visit(browser.back(**site.fake.log_in(location)), **CROSS)
+    body = page(response)
+    assert response.status == 502 and "502 ID_TOKEN_INVALID" in body.text
+    assert body.links["Log in with example"] == "../../login/example?redirect=%2Fshop%2F"
+    assert body.find("input", name="redirect")["value"] == "/shop/"
+
+
+@pytest.mark.parametrize("query", ["code=secret&state=x", "code=secret&code=secret"])
+def test_a_code_is_not_for_the_log(site: Site, browser: Browser, query: str) -> None:
+    browser.begin()
+    request = browser.request(f"/login/example/callback?{query}")
+    with pytest.raises(Problem):
+        site.node.wait(lambda: browser.send(request))
+    assert request.target == "/login/example/callback" and request.query is None
+
+
 @pytest.mark.parametrize(
     ("answer", "status", "code"),
     [

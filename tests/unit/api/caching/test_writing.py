@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from svc.auth.roles import Role
+from svc.auth.users import User
 from svc.errors import Problem
 from svc.store.values.records import expiry_of
 from tests.support.application import Application, application
@@ -300,3 +302,46 @@ def test_a_write_while_the_source_is_asked_counts(tmp_path: Path) -> None:
 
 async def _read(rates: Any, key: str, fresh: bool) -> Any:
     return await rates.get({"id": key, "no_cache": fresh})
+
+
+RULED = """
+type Rate @table(expiration: 60) @export
+  @allow(read: "name!=secret", create: "name==$user.username", update: "name==$user.username&value=lt=10", delete: "name==$user.username") {
+  id: ID @primaryKey value: Int! name: String @indexed hits: Int
+}
+type Numbered @table(expiration: 60) { id: Long @primaryKey value: Int }
+"""
+
+
+@pytest.mark.parametrize("code", [FULL, FULL.replace("    async def patch", "    async def patched")])
+def test_rules_on_rows_are_asked_before_the_source_is(tmp_path: Path, code: str) -> None:
+    with application(tmp_path, code, RULED, healthy=False) as app:  # no index serves the rule: a warning
+        kept = app.module.kept
+        kept |= {"mine": {"id": "mine", "value": 1, "name": "ann"}, "bobs": {"id": "bobs", "value": 1, "name": "bob"}}
+        kept["hidden"] = {"id": "hidden", "value": 1, "name": "secret"}
+        may = {"read": True, "insert": True, "update": True, "delete": True, "attribute_permissions": []}
+        app.node.as_user(
+            User("ann", role=Role("member", "member", {"data": {"tables": {"Rate": may}}}, databases=app.node.store.databases))
+        )
+
+        def written() -> list[Any]:
+            return [each for each in said(app) if each[0] != "get"]
+
+        for method, target, data, status in (
+            ("PUT", "/Rate/bobs", {"value": 2, "name": "ann"}, 403),
+            ("PATCH", "/Rate/bobs", {"value": 2}, 403),
+            ("DELETE", "/Rate/bobs", None, 403),
+            ("PUT", "/Rate/hidden", {"value": 2, "name": "ann"}, 404),
+            ("PATCH", "/Rate/hidden", {"value": 2}, 404),
+            ("DELETE", "/Rate/hidden", None, 204),
+            ("PATCH", "/Rate/mine", {"name": "bob"}, 403),
+            ("PATCH", "/Rate/mine", {"value": 10}, 403),
+            ("PUT", "/Rate/new", {"value": 1, "name": "bob"}, 403),
+            ("POST", "/Rate/", {"value": 1, "name": "bob"}, 403),
+        ):
+            assert (app.ask(method, target, data)[0], method, target) == (status, method, target)
+            assert written() == []
+        assert app.ask("DELETE", "/Rate/?name==bob")[0] == 204 and written() == []  # what may not be deleted is left alone
+        assert app.ask("PATCH", "/Rate/mine", {"value": 2})[0] == 204 and len(written()) == 1
+        assert app.ask("PUT", "/Rate/new", {"value": 1, "name": "ann"})[0] == 204 and len(written()) == 1
+        assert app.ask("DELETE", "/Rate/mine")[0] == 204 and written() == [("delete", "mine", None)]

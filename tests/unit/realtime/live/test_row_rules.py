@@ -12,8 +12,8 @@ import pytest
 
 from svc.auth.roles import Role
 from svc.auth.users import User
+from svc.query.narrowing import view_of
 from svc.query.url import parse_query
-from svc.query.views import view_of
 from svc.realtime.event import EndReason
 from svc.realtime.live import materialized_result, recomputed_result
 from svc.store import Table
