@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from svc.accounts.directory import Accounts
 from svc.auth.fair_slots import network_of
 from svc.auth.throttle import FailureDelays
-from svc.auth.users import User, user_of
+from svc.auth.users import User, check_no_key_of, user_of
 from svc.clock import Clock
 from svc.errors import AccessViolation, BadBody, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
 from svc.http.bodies import Bodies
@@ -187,6 +187,7 @@ class AccountsApi:
     async def email(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         user = self.user(request)
         self._require_member(accounts, user)
+        check_no_key_of(user, "change the address of an account")
         accounts.admit(request, "email")
         await self.pause(request, f"email {user.username}")
         await accounts.request_address(user, _text(fields, "email"))
@@ -195,6 +196,7 @@ class AccountsApi:
     async def password(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         user = self.user(request)
         self._require_member(accounts, user)
+        check_no_key_of(user, "change the password of an account")
         await accounts.change_password(user, _text(fields, "current_password"), _text(fields, "password"), request)
         return _done("The password is changed, and all other logins have ended")
 
@@ -220,6 +222,7 @@ class AccountsApi:
         """The own account. Raises Problem."""
         user, accounts = self.user(request), self.accounts
         self._require_member(accounts, user)
+        check_no_key_of(user, "remove an account")
         session = request.session
         await accounts.remove(user.username)
         if session is not None and session.id is not None:

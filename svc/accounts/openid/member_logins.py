@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 
 from svc.accounts.openid.identities import Identities
 from svc.accounts.openid.settings import LOGINS_PATH, ProviderSettings
-from svc.auth.users import User, UserDirectory, user_of
+from svc.auth.users import User, UserDirectory, check_no_key_of, user_of
 from svc.auth.writes import write
 from svc.errors import AccessViolation, BadBody, ClientError, MethodNotAllowed, Problem, ValidationError
 from svc.http.bodies import Bodies
@@ -93,9 +93,10 @@ class MemberLogins:
         }
 
     async def unlink(self, user: User, key: str) -> None:
-        """Raises ValidationError, NotFound, ClientError LAST_LOGIN."""
+        """Raises ValidationError, NotFound, ClientError LAST_LOGIN, Problem 403 for an API key."""
         if not key:
             raise ValidationError("'id' is required: that of one of the logins")
+        check_no_key_of(user, "remove a login")
         transaction = self._directory.store.begin(user.username)
         self._identities.unlink(transaction, user, key)
         if self._directory.credentials(user.username) is None and len(self._identities.of_user(user)) < 2:
