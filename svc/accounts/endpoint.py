@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from svc.accounts.addresses import canonical_address
 from svc.accounts.directory import Accounts
 from svc.auth.fair_slots import network_of
 from svc.auth.throttle import FailureDelays
@@ -173,7 +174,7 @@ class AccountsApi:
         return _done("The address is confirmed", username=user.username)
 
     async def forgot(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
-        address = _text(fields, "email")
+        address = canonical_address(_text(fields, "email"))  # in any spelling it is the same that is asked
         accounts.admit(request, "forgot")
         await self.pause(request, f"forgot {address}")
         await accounts.request_reset(address)
@@ -257,11 +258,13 @@ class ActionEndpoint:
 
     def handle(self, request: Request) -> Any:
         request.handler_path = self._path[1:]
-        api = self._api
+        api, query = self._api, request.query
+        if query is not None and "code" in query:
+            request.target, request.query = request.pathname, None  # it is not for the log, whatever becomes of the request
         if request.method in ("GET", "HEAD"):
             if not api.is_page(request) or api.forms is None:
                 raise MethodNotAllowed(f"{self._path} takes POST; there is a page for browsers", self.methods)
-            return api.forms.show(self._path, request)
+            return api.forms.show(self._path, request, query)
         if request.method != "POST":
             raise MethodNotAllowed(f"{self._path} takes POST", self.methods)
         if api.is_page(request) and api.forms is not None:
@@ -294,7 +297,7 @@ class OwnAccountEndpoint:
         is_page = api.is_page(request) and api.forms is not None
         if request.method in ("GET", "HEAD"):
             if is_page and api.forms is not None:
-                return api.forms.show(ME, request)
+                return api.forms.show(ME, request, request.query)
             return api.answer(request, Response(None, 200, data=api.profile(request), pairs=[NO_STORE]))
         if request.method == "PATCH":
             return self._patch(request)

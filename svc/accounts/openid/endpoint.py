@@ -104,15 +104,15 @@ class ProviderEndpoint:
         settings = self.provider.settings
         request.handler_path = request.pathname[1:]
         is_return = request.pathname == settings.callback_path
+        query = request.query
+        if is_return:
+            request.target, request.query = request.pathname, None  # a code is not for the log
         if request.method not in METHODS or (is_return and request.method != "GET"):
             raise MethodNotAllowed(f"{request.pathname} is opened in a browser, with GET", METHODS[::2] if is_return else METHODS)
         redirect = ""
         try:
             if not self._sessions.enabled:
                 raise ClientError("No session for login")
-            query = request.query
-            if is_return:
-                request.target, request.query = request.pathname, None  # a code is not for the log
             parameters = _parameters(query)
             if is_return:
                 with self._counted(request):
