@@ -80,7 +80,7 @@ class Accounts:
         self.mails = mails
         self.providers: ProviderOptions | None = None
         self.forgetting: list[Join] = []
-        """What goes with an account besides its record: adds to the transaction that removes it."""
+        """What goes with an account besides its record and its API keys: adds to the transaction that removes it."""
         self._place = database, table
         now = parts.clock.monotonic
         self._limits = {
@@ -213,7 +213,7 @@ class Accounts:
 
     async def adopt(self, user: User, also: Join) -> User:
         """Let the person whom a provider vouches for have the account of the address. `also`: as above. If the address may never have been confirmed, somebody
-        else may have made the account: its password and its sessions end."""
+        else may have made the account: its password, its sessions and all other ways into it end."""
 
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             found = self.parts.directory.user_record(user.username, txn)
@@ -221,6 +221,7 @@ class Accounts:
                 raise Problem("The account was changed at the same time", 409, "CONFLICT")
             if not self.confirms_addresses:
                 self._patch_user(transaction, user.username, {"password": None, "hash_function": None, **ending_logins()})
+                self._forget(transaction, user.username, txn)
             also(transaction, user.username)
 
         await self._decide(decide)
@@ -347,7 +348,7 @@ class Accounts:
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             username = self._name_by_address(address, own)
             user = None if username is None else self.parts.directory.user_record(username, txn)
-            known = user is not None and user.get("active") is True and not self._is_super(user["username"])
+            known = user is not None and user.get("active") is True and not self._is_super(user["username"], txn)
             code = AccountCode(RESET, user["username"], login_id_of(user)) if known and user is not None else AccountCode(RESET)
             text = self.codes.add(transaction, code, self.settings.lifetimes.reset)
             mail = self._mails.reset(address, text, username or "")
@@ -359,7 +360,7 @@ class Accounts:
         await self._decide(decide)
 
     async def reset(self, text: object, password: object, request: Request | None = None) -> User:
-        """Give the account of a code this password, and end all its sessions and tokens. Raises ClientError `INVALID_CODE`, ValidationError."""
+        """Give the account of a code this password, and end all its sessions, tokens and API keys. Raises ClientError `INVALID_CODE`, ValidationError."""
         code = self.codes.maybe_read(text)
         if code is None or code.kind != RESET or not code.username:
             raise invalid_code()
@@ -368,8 +369,11 @@ class Accounts:
         def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
             taken = self.codes.take(str(text), transaction, txn)
             user = self._user_of(taken, txn)
+            if self._is_super(user["username"], txn):
+                raise invalid_code()
             changes = {"password": stored, "hash_function": hash_function_of(stored), **ending_logins()}
             self._patch_user(transaction, user["username"], changes)
+            self.parts.directory.remove_keys_of(user["username"], transaction, txn)
             self._tell_changed(transaction, user["username"], own)
 
         await self._decide(decide)
@@ -415,10 +419,12 @@ class Accounts:
         session = request.session
         return (session.id, None) if session is not None and session.user == user.username else (None, None)
 
-    def _is_super(self, username: str) -> bool:
+    def _is_super(self, username: str, txn: Txn) -> bool:
         """Whether somebody was given all rights: then a mailbox must not be enough for them."""
-        user = self.parts.directory.get_user(username)
-        return user is not None and user.super_user
+        directory = self.parts.directory
+        role_id = (directory.user_record(username, txn) or {}).get("role")
+        role = directory.role_record(role_id, txn) if isinstance(role_id, str) else None
+        return role is not None and directory.role_of(role).super_user
 
     def _tell_changed(self, transaction: Transaction, username: str, own: Txn) -> None:
         """Tell the account that it has another password."""
@@ -534,7 +540,7 @@ class Accounts:
                 raise Problem("The account was changed at the same time", 409, "CONFLICT")
             check(txn)
             transaction.delete(users, username)
-            self._forget(transaction, username)
+            self._forget(transaction, username, txn)
             if table.get_raw(username, own) is not None:
                 transaction.delete(table, username)
 
@@ -557,7 +563,7 @@ class Accounts:
 
             def decide(transaction: Transaction, txn: Txn, own: Txn) -> None:
                 transaction.delete(users, username)
-                self._forget(transaction, username)
+                self._forget(transaction, username, txn)
 
             await self._decide(decide)
         except BaseException:
@@ -565,7 +571,9 @@ class Accounts:
             raise
         self.pairs.settle(note)
 
-    def _forget(self, transaction: Transaction, username: str) -> None:
+    def _forget(self, transaction: Transaction, username: str, txn: Txn) -> None:
+        """All ways into an account but its password. `txn`: the writer of the system database."""
+        self.parts.directory.remove_keys_of(username, transaction, txn)
         for forget in self.forgetting:
             forget(transaction, username)
 

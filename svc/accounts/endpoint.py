@@ -19,10 +19,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from svc.accounts.addresses import canonical_address
 from svc.accounts.directory import Accounts
 from svc.auth.fair_slots import network_of
 from svc.auth.throttle import FailureDelays
-from svc.auth.users import User, user_of
+from svc.auth.users import User, check_no_key_of, user_of
 from svc.clock import Clock
 from svc.errors import AccessViolation, BadBody, ClientError, MethodNotAllowed, NotAcceptable, NotFound, Problem, ValidationError
 from svc.http.bodies import Bodies
@@ -173,7 +174,7 @@ class AccountsApi:
         return _done("The address is confirmed", username=user.username)
 
     async def forgot(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
-        address = _text(fields, "email")
+        address = canonical_address(_text(fields, "email"))  # in any spelling it is the same that is asked
         accounts.admit(request, "forgot")
         await self.pause(request, f"forgot {address}")
         await accounts.request_reset(address)
@@ -187,6 +188,7 @@ class AccountsApi:
     async def email(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         user = self.user(request)
         self._require_member(accounts, user)
+        check_no_key_of(user, "change the address of an account")
         accounts.admit(request, "email")
         await self.pause(request, f"email {user.username}")
         await accounts.request_address(user, _text(fields, "email"))
@@ -195,6 +197,7 @@ class AccountsApi:
     async def password(self, accounts: Accounts, request: Request, fields: Fields) -> Response:
         user = self.user(request)
         self._require_member(accounts, user)
+        check_no_key_of(user, "change the password of an account")
         await accounts.change_password(user, _text(fields, "current_password"), _text(fields, "password"), request)
         return _done("The password is changed, and all other logins have ended")
 
@@ -220,6 +223,7 @@ class AccountsApi:
         """The own account. Raises Problem."""
         user, accounts = self.user(request), self.accounts
         self._require_member(accounts, user)
+        check_no_key_of(user, "remove an account")
         session = request.session
         await accounts.remove(user.username)
         if session is not None and session.id is not None:
@@ -254,11 +258,13 @@ class ActionEndpoint:
 
     def handle(self, request: Request) -> Any:
         request.handler_path = self._path[1:]
-        api = self._api
+        api, query = self._api, request.query
+        if query is not None and "code" in query:
+            request.target, request.query = request.pathname, None  # it is not for the log, whatever becomes of the request
         if request.method in ("GET", "HEAD"):
             if not api.is_page(request) or api.forms is None:
                 raise MethodNotAllowed(f"{self._path} takes POST; there is a page for browsers", self.methods)
-            return api.forms.show(self._path, request)
+            return api.forms.show(self._path, request, query)
         if request.method != "POST":
             raise MethodNotAllowed(f"{self._path} takes POST", self.methods)
         if api.is_page(request) and api.forms is not None:
@@ -291,7 +297,7 @@ class OwnAccountEndpoint:
         is_page = api.is_page(request) and api.forms is not None
         if request.method in ("GET", "HEAD"):
             if is_page and api.forms is not None:
-                return api.forms.show(ME, request)
+                return api.forms.show(ME, request, request.query)
             return api.answer(request, Response(None, 200, data=api.profile(request), pairs=[NO_STORE]))
         if request.method == "PATCH":
             return self._patch(request)

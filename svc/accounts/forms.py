@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
 from svc.accounts.directory import Accounts
 from svc.accounts.endpoint import ADDRESS, ME, NO_STORE, AccountsApi, Fields, value_of
@@ -21,6 +20,7 @@ from svc.auth.identify import TOKEN_CHALLENGE
 from svc.auth.sessions import Sessions
 from svc.auth.users import user_of
 from svc.errors import Problem
+from svc.http.query_fields import query_fields
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages import Pages
 from svc.pages.cells import shown
@@ -29,8 +29,6 @@ from svc.rest.login import local_path
 
 DIRECTORY = Path(__file__).parent / "pages"
 _LONGEST_SHOWN = 1000  # characters of a value that was entered
-_MOST_FIELDS = 20  # of the query of a page
-_LONGEST_QUERY = 4000  # characters
 _HIDDEN = frozenset(("password", "current_password", "repeat"))
 _KINDS = {"Int": "number", "Long": "number", "BigInt": "number", "Float": "number", "Boolean": "checkbox", "Date": "text"}
 
@@ -58,15 +56,11 @@ class AccountForms:
 
     # --- showing -----------------------------------------------------------------------------------------------------------------------
 
-    async def show(self, path: str, request: Request) -> Response:
-        """GET of a form."""
-        query = request.query if request.query is not None and len(request.query) <= _LONGEST_QUERY else ""
-        given = {name: found[0] for name, found in parse_qs(query, max_num_fields=_MOST_FIELDS, errors="replace").items()} if query else {}
-        if "code" in given:
-            request.target, request.query = request.pathname, None  # it is not for the log
+    async def show(self, path: str, request: Request, query: str | None) -> Response:
+        """GET of a form. `query`: of the address."""
         if path in OWN:
             self._api.user(request)
-        return await self._form(path, request, given)
+        return await self._form(path, request, query_fields(query))
 
     async def _form(self, path: str, request: Request, values: Mapping[str, Any], fault: Problem | None = None) -> Response:
         """`fault`: why the last attempt has failed."""

@@ -44,6 +44,8 @@ def _fault(name: str) -> str | None:
     fault = username_fault(name)
     if fault is not None:
         return fault
+    if not name.isascii() and unicodedata.normalize("NFKC", name) != name:  # fullwidth letters, ligatures: `\uff41\uff4e\uff4e`
+        return "must not have other forms of letters, such as full-width ones"
     if not name.isascii() and len({script for character in name if (script := _script(character)) in _ALIKE}) > 1:
         return "must not mix letters of several scripts"
     return None

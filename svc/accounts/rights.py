@@ -11,12 +11,16 @@ from svc.store import Database
 from svc.store.system import SYSTEM
 
 RIGHTS = ("read", "insert", "update", "delete")
+ACTIONS = ("read", "create", "update", "delete")
+"""Of rules on rows."""
 
 
 def rights_of(user: User, databases: Mapping[str, Database]) -> dict[str, Any]:
-    """{database: {table: {"read": true, "insert": false, ..., "attributes": {name: [right, ...]}}}}, of the tables with some right.
+    """{database: {table: {"read": true, "insert": false, ..., "attributes": {name: [right, ...]}, "rows": {"read": [condition, ...]}}}}, of the tables with
+    some right.
 
-    `attributes` is there where the rights are not the same on all of them. Rules about rows will be added here."""
+    `attributes` is there where the rights are not the same on all of them; `rows` where rules narrow them to some records: for each action that is narrowed
+    the conditions of which one must hold."""
     found: dict[str, Any] = {}
     for name, database in databases.items():
         if name == SYSTEM:
@@ -37,4 +41,6 @@ def _shown(given: TableRights) -> dict[str, Any]:
         shown["attributes"] = {
             name: [right for right in ("read", "insert", "update") if getattr(given.attribute(name), right)] for name in given.attributes
         }
+    if given.rows is not None:
+        shown["rows"] = {action: list(conditions) for action in ACTIONS if (conditions := getattr(given.rows, action))}
     return shown

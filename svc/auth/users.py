@@ -19,10 +19,10 @@ from svc.auth.roles import Role, more_than_records
 from svc.auth.usernames import canonical_username
 from svc.errors import Overloaded, PreconditionFailed, Problem, ValidationError
 from svc.messages import Caller
-from svc.store import Database, LogEntry, Store, Table, WriterBusy
+from svc.store import Database, LogEntry, Store, Table, Transaction, WriterBusy
 from svc.store.env import Txn
 from svc.store.log.entries import PATCH
-from svc.store.system import KEY_TABLE, ROLE_TABLE, SYSTEM, USER_TABLE
+from svc.store.system import KEY_TABLE, KEY_USE_TABLE, ROLE_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.conversion import is_encodable
 from svc.store.values.keys import index_key
 from svc.store.values.records import decode, projection
@@ -99,6 +99,13 @@ def check_no_key(user: User | None, what: str) -> None:
     """Raise 403 if an API key has let this user in: `what` would outlive it. `user`: None for nobody."""
     if user is not None and user.key is not None:
         raise Problem(f"An API key cannot make {what}: log in with a password, or use the key itself", 403)
+
+
+def check_no_key_of(user: User | None, what: str) -> None:
+    """Raise 403 if an API key has let this user in, for `what` is a matter of the person whose account it is: a key that has leaked must not become a
+    password, an address or a login. `user`: None for nobody."""
+    if user is not None and user.key is not None:
+        raise Problem(f"An API key cannot {what}: log in with a password", 403)
 
 
 class HasUser(Protocol):
@@ -314,6 +321,16 @@ class UserDirectory:
         """Of all API keys, in the order of their names."""
         for _, raw in self._table(KEY_TABLE).scan(txn):
             yield decode(raw)
+
+    def remove_keys_of(self, username: str, transaction: Transaction, txn: Txn) -> None:
+        """Have a transaction remove all API keys with the rights of a user. `txn`: the writer."""
+        keys, uses = self._table(KEY_TABLE), self._table(KEY_USE_TABLE)
+        low = index_key(username)
+        for _, stored in keys.indexes["user"].scan(txn, low, low + b"\0"):
+            raw = keys.get_by(stored, txn)
+            if raw is not None and (record := decode(raw)).get("user") == username:
+                transaction.delete(keys, record["name"])
+                transaction.delete(uses, record["prefix"])
 
     def iter_role_records(self, txn: Txn | None = None) -> Iterator[dict[str, Any]]:
         table = self._table(ROLE_TABLE)

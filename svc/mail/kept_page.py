@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from svc.auth.identify import is_loopback
 from svc.content.json_type import encode_json
 from svc.errors import AccessViolation, MethodNotAllowed, NotFound, Problem
 from svc.http.page_files import security_pairs
+from svc.http.query_fields import query_fields
 from svc.mail.outbox import KEPT
 from svc.mail.sealing import SealBroken
 from svc.messages import HeaderPairs, Request, Response
@@ -78,14 +78,14 @@ class KeptMails:
             raise MethodNotAllowed(f"{request.method[:40]} is no method of {PATH}", METHODS)
         if self._environment is None:
             self._environment = await self._reactor.loop.run_in_executor(self._reactor.executor, _load)
-        asked = parse_qs(request.query or "", max_num_fields=20, errors="replace") if request.query and len(request.query) < 1000 else {}
+        asked = query_fields(request.query)
         wants_page = "text/html" in request.block.fields.get("accept", "")
-        row = asked.get("id", [""])[0]
+        row = asked.get("id", "")
         if not row:
             mails = list(self._mails())
             return self._page(request, "mails.html", "Mails", mails=mails) if wants_page else _json(mails)
         shown, mail = self._find(row)
-        if asked.get("part") == ["html"]:
+        if asked.get("part") == "html":
             if mail.html is None:
                 raise NotFound("The mail has no HTML")
             return Response(mail.html.encode("utf-8", "replace"), 200, pairs=list(_MAIL))

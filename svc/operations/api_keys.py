@@ -178,13 +178,6 @@ def remove_key(call: Call, transaction: Transaction, record: dict[str, Any]) -> 
     transaction.delete(_uses(call), record["prefix"])
 
 
-def remove_keys_of(call: Call, transaction: Transaction, txn: Txn, username: str) -> None:
-    """Have the transaction remove all keys of a user."""
-    for record in call.node.directory.iter_key_records(txn):
-        if record.get("user") == username:
-            remove_key(call, transaction, record)
-
-
 def has_key(call: Call, role_id: str, txn: Txn) -> bool:
     """Whether some key that has not expired has this role itself."""
     now = call.node.clock.wall() * 1000

@@ -20,7 +20,6 @@ from svc.operations.accounts import (
     forgetting_initial_password,
     own_login,
 )
-from svc.operations.api_keys import remove_keys_of
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, MAX_NAME, REPLICATED, Field
 from svc.operations.operation import ANYONE, SUPER_USER, Operation
@@ -218,7 +217,7 @@ async def alter_user(call: Call) -> Any:
             sessions = users.database.tables[SESSION_TABLE]
             transaction.update(sessions, session_id, {SESSION_LOGIN: login_id_of({**record, **changes})})
         if active is False:
-            remove_keys_of(call, transaction, txn, username)
+            directory.remove_keys_of(username, transaction, txn)
         return lambda: {
             "message": "updated 1 of 1 records",
             "new_attributes": [],
@@ -267,7 +266,7 @@ async def drop_user(call: Call) -> Any:
     def work(transaction: Transaction, txn: Txn) -> Callable[[], str]:
         check(txn)
         transaction.delete(users, username)
-        remove_keys_of(call, transaction, txn, username)
+        directory.remove_keys_of(username, transaction, txn)
         if record is not None:
             transaction.delete(record, username)
         return lambda: f"{username} successfully deleted"

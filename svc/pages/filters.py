@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from svc.errors import ClientError, QueryError
+from svc.http.query_fields import query_fields
 from svc.pages.links import conditions_of, printed, with_conditions
 from svc.query import QueryCache
 from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Query
@@ -77,7 +78,7 @@ def filter_form(fields: list[str], query: Query) -> FilterForm:
 
 def filled_form(text: str, fields: list[str]) -> FilterForm:
     """The form as it was sent, to be mended."""
-    sent = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="replace"))
+    sent = query_fields(text)
     column, operator, value = [sent.get(name, "")[:_LONGEST_VALUE] for name in (COLUMN, OPERATOR, VALUE)]
     return FilterForm(fields, [(key, each.name) for key, each in OPERATORS.items()], sent.get(REST, ""), column, operator, value)
 

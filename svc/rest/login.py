@@ -12,11 +12,12 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from svc.auth.identify import TOKEN_CHALLENGE
 from svc.errors import BadBody, ClientError, NotAcceptable, Problem, ValidationError
 from svc.http.bodies import Bodies
+from svc.http.query_fields import query_fields
 from svc.http.responses import ResponseBuilder
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages import Pages
@@ -30,7 +31,6 @@ MAX_BODY = 1 << 16  # bytes
 
 HOME = "./"  # the root, relative to either path
 _SHOWN_NAME = 200  # characters of a user name in the form
-_MOST_FIELDS = 20  # of the query of the form
 _MAX_REDIRECT = 2000  # characters
 _SAFE = "/?#[]@!$&'()*+,;=:%~"  # what may stand in a path and its query as it is
 
@@ -70,8 +70,7 @@ class LoginEndpoint:
         request.handler_path = request.pathname[1:]
         if request.pathname == LOGOUT_PATH:
             return self._pages.form(request, "logout.html", title="Log out")
-        wanted = parse_qs(request.query or "", max_num_fields=_MOST_FIELDS, errors="replace") if _is_short(request.query) else {}
-        return self._login_form(request, wanted.get("redirect", [""])[0])
+        return self._login_form(request, query_fields(request.query).get("redirect", ""))
 
     def _login_form(
         self, request: Request, redirect: object, fault: Problem | None = None, username: object = "", *, shows_code: bool = False
@@ -174,10 +173,6 @@ class LoginEndpoint:
 
 def _see_other(location: str) -> Response:
     return Response(status=303, pairs=[("Location", location), ("Cache-Control", "no-store")])
-
-
-def _is_short(query: str | None) -> bool:
-    return query is not None and len(query) <= 3 * _MAX_REDIRECT
 
 
 def _too_long(request: Request) -> ClientError:

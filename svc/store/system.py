@@ -107,7 +107,7 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         Attribute("prefix", "String", indexed=True),
         Attribute("secret_hash", "String"),
         Attribute("role", "String"),
-        Attribute("user", "String"),
+        Attribute("user", "String", indexed=True),
         Attribute("account", "String"),
         Attribute("expires", "Float"),
         Attribute("created_by", "String"),

@@ -185,7 +185,7 @@ class Application(Requests):
         """Entry of config.yaml -> how it was loaded: `status`, `messages`."""
         return dict(self.instance.app.entries)
 
-    def operation(self, name: str, **fields: Any) -> Any:
+    def operation(self, name: str, /, **fields: Any) -> Any:
         """The answer of the operation `name` with these `fields`. Raises Problem."""
         self.instance.require_open()
         return self.run(self.instance.server.operations_interface.operations.perform({"operation": name, **fields}))

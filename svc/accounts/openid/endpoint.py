@@ -23,7 +23,7 @@ from svc.accounts.openid.provider import ProvenIdentity, Provider
 from svc.accounts.openid.settings import LOGINS_PATH
 from svc.auth.fair_slots import network_of
 from svc.auth.sessions import Sessions
-from svc.auth.users import User, user_of
+from svc.auth.users import User, check_no_key_of, user_of
 from svc.errors import AccessViolation, ClientError, MethodNotAllowed, Overloaded, Problem
 from svc.messages import Request, Response
 
@@ -104,15 +104,15 @@ class ProviderEndpoint:
         settings = self.provider.settings
         request.handler_path = request.pathname[1:]
         is_return = request.pathname == settings.callback_path
+        query = request.query
+        if is_return:
+            request.target, request.query = request.pathname, None  # a code is not for the log
         if request.method not in METHODS or (is_return and request.method != "GET"):
             raise MethodNotAllowed(f"{request.pathname} is opened in a browser, with GET", METHODS[::2] if is_return else METHODS)
         redirect = ""
         try:
             if not self._sessions.enabled:
                 raise ClientError("No session for login")
-            query = request.query
-            if is_return:
-                request.target, request.query = request.pathname, None  # a code is not for the log
             parameters = _parameters(query)
             if is_return:
                 with self._counted(request):
@@ -144,6 +144,7 @@ class ProviderEndpoint:
         """Not by GET: a link on another site could lead a member here, by way of the login page, whose browser that site has logged in at the provider as
         somebody else. A browser gets a page, since a form may lead to this site only."""
         member = user_of(request)
+        check_no_key_of(member, "add a login to an account")
         own = self._sessions.user(request)
         if member is None or own is None or own.username != member.username:
             raise AccessViolation

@@ -11,15 +11,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-from urllib.parse import parse_qs
 
 from svc.accounts.openid.identities import Identities
 from svc.accounts.openid.settings import LOGINS_PATH, ProviderSettings
-from svc.auth.users import User, UserDirectory, user_of
+from svc.auth.users import User, UserDirectory, check_no_key_of, user_of
 from svc.auth.writes import write
 from svc.errors import AccessViolation, BadBody, ClientError, MethodNotAllowed, Problem, ValidationError
 from svc.http.bodies import Bodies
 from svc.http.problems import problem_response
+from svc.http.query_fields import query_fields
 from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.pages import Pages
@@ -30,7 +30,6 @@ from svc.resources import RequestTarget
 METHODS = ("GET", "HEAD", "DELETE", "OPTIONS")
 LAST_LOGIN = "LAST_LOGIN"
 MAX_BODY = 1 << 12  # bytes
-_MOST_FIELDS = 5
 _NO_STORE: Final = ("Cache-Control", "no-store")
 
 
@@ -68,10 +67,7 @@ class MemberLogins:
         if user is None:
             raise AccessViolation
         if request.method == "DELETE":
-            wanted = (
-                parse_qs(request.query or "", max_num_fields=_MOST_FIELDS, errors="replace") if len(request.query or "") < MAX_BODY else {}
-            )
-            await self.unlink(user, wanted.get("id", [""])[0])
+            await self.unlink(user, query_fields(request.query).get("id", ""))
             return Response(None, 204, pairs=[_NO_STORE])
         if request.method == "POST":
             return await self._unlink_by_form(request, user)
@@ -93,9 +89,10 @@ class MemberLogins:
         }
 
     async def unlink(self, user: User, key: str) -> None:
-        """Raises ValidationError, NotFound, ClientError LAST_LOGIN."""
+        """Raises ValidationError, NotFound, ClientError LAST_LOGIN, Problem 403 for an API key."""
         if not key:
             raise ValidationError("'id' is required: that of one of the logins")
+        check_no_key_of(user, "remove a login")
         transaction = self._directory.store.begin(user.username)
         self._identities.unlink(transaction, user, key)
         if self._directory.credentials(user.username) is None and len(self._identities.of_user(user)) < 2:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.accounts import ADDRESS, PASSWORD, SCHEMA, Site, open_site
+from tests.support.accounts import ADDRESS, PASSWORD, ROLES, SCHEMA, Site, open_site
 
 NEW = "another horse"
 URL = "url: 'https://shop.example'"
@@ -113,6 +113,8 @@ def test_what_is_not_for_members_is_refused(named: Site, fields: dict[str, Any])
         ({"username": "x" * 101}, "100 characters"),
         ({"username": "\ud800"}, "surrogate"),
         ({"username": "p\u0430yp\u0430l"}, "several scripts"),
+        ({"username": "\uff41\uff4e\uff4e"}, "full-width"),
+        ({"username": "\uff4b\uff45\uff59\uff1arobot"}, "full-width"),
         ({"username": "ann", "password": "short"}, "8 characters"),
         ({"username": "ann", "password": ""}, "'password' is required"),
         ({"username": "ann", "password": 12345678}, "'password' must be a string"),
@@ -363,6 +365,7 @@ def test_an_address_is_changed_when_the_new_one_is_confirmed(verified: Site) -> 
     verified.can_log_in(ADDRESS)
     assert verified.post("/email", {"email": "New@example.org"}).status == 202
     assert verified.mails[-1].to == "new@example.org"
+    assert username not in verified.mails[-1].text  # whoever reads that may be somebody else, and a name may say anything
     code = verified.code()
     assert verified.can_log_in(ADDRESS) and not verified.can_log_in("new@example.org")
     assert verified.post("/confirm", {"code": code}, user=None).json["username"] == username
@@ -387,6 +390,26 @@ def test_who_am_i(named: Site) -> None:
     found = named.get("/me").json
     assert (found["username"], found["role"], found["record"]["name"]) == ("ann", "member", "Ann")
     assert found["rights"] == {"data": {"Note": {"read": True, "insert": True, "update": True, "delete": False}}}
+
+
+def test_rules_on_rows_that_narrow_what_a_member_may_do(tmp_path: Path) -> None:
+    schema = SCHEMA.replace(
+        "type Note @table @export {",
+        """type Note @table @export
+             @allow(read: "owner==$user.username|text==public", update: "owner==$user.username")
+             @allow(roles: ["member"], read: "owner==$user.username")
+             @allow(roles: ["member"], read: "text==public", create: "owner==$user.username")
+             @allow(roles: ["editor"], read: "true") {""",
+    )
+    roles = f"{ROLES}editor:\n  data:\n    Note: {{read: true}}\n"
+    with open_site(tmp_path / "site", f"{{role: member, {URL}}}", schema=schema, roles=roles) as site:
+        rights = site.sign_up(username="ann").json["rights"]["data"]
+        assert rights["Note"]["rows"] == {"read": ["owner==$user.username", "text==public"], "create": ["owner==$user.username"]}
+        assert rights["Note"]["read"] is True
+        site.application.operation("add_user", username="bob", password=PASSWORD, role="editor", active=True)
+        site.can_log_in("bob")
+        assert site.get("/me").json["rights"]["data"]["Note"]["rows"] == {"read": ["true"]}
+        assert all("rows" not in table for table in site.application.get("/accounts/me").json["rights"]["data"].values())  # of a super user
 
 
 def test_the_own_record_is_changed(named: Site) -> None:

@@ -149,6 +149,22 @@ def test_who_asks_often_waits(site: Site, observer: Observer) -> None:
     assert known[0] == 0.0 < known[-1]
 
 
+def test_who_asks_often_waits_however_the_address_is_written(site: Site, observer: Observer) -> None:
+    spellings = [
+        ADDRESS,
+        ADDRESS.upper(),
+        f" {ADDRESS}",
+        f"{ADDRESS} ",
+        ADDRESS.title(),
+        f"  {ADDRESS}",
+        f"{ADDRESS}  ",
+        f" {ADDRESS} ",
+        ADDRESS,
+    ]
+    waits = [observer.see(lambda address=address: site.post("/forgot", {"email": address}))[-1] for address in spellings]  # type: ignore[misc]
+    assert waits[0] == 0.0 < waits[-1]
+
+
 def test_the_host_of_a_request_is_in_no_mail(site: Site) -> None:
     site.post("/forgot", {"email": ADDRESS}, headers={"Host": "evil.example", "X-Forwarded-Host": "evil.example"})
     assert "evil" not in site.mails[-1].text and "https://shop.example/accounts/reset?code=" in site.mails[-1].text

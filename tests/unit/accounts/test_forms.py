@@ -94,6 +94,26 @@ def test_a_code_in_an_address_is_not_logged(tmp_path: Path) -> None:
         assert not any(code in entry.text for entry in site.application.logs)
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "DELETE"])
+@pytest.mark.parametrize("path", ["/accounts/confirm", "/accounts/reset"])
+def test_a_code_is_not_logged_whoever_opens_its_address(tmp_path: Path, method: str, path: str) -> None:
+    """Programs that look through mails open links, too, and are no browsers."""
+    entry = "{role: member, identity: email, url: 'https://shop.example'}"
+    with open_site(tmp_path / "site", entry, http_logging={"level": "info"}) as site:
+        site.sign_up(email=ADDRESS)
+        code = site.code()
+        for headers in ({"Accept": "*/*"}, NAVIGATION):
+            site.application.request(method, f"{path}?code={code}", user=None, headers=headers)
+        assert any(path in entry.text for entry in site.application.logs)
+        assert not any(code in entry.text for entry in site.application.logs)
+
+
+@pytest.mark.parametrize("path", ["/accounts", "/accounts/confirm", "/accounts/reset", "/accounts/me", "/login"])
+def test_an_address_with_very_many_fields(site: Site, path: str) -> None:
+    query = "&".join(f"x{number}=1" for number in range(100))
+    assert site.application.get(f"{path}?{query}", user=None, headers=NAVIGATION).status in (200, 302)
+
+
 def test_a_person_logs_in_directly_where_nothing_is_confirmed(tmp_path: Path) -> None:
     with open_site(tmp_path / "site", "{role: member, url: 'https://shop.example'}") as site:
         answer = send(site, "", username="ann", password=PASSWORD, name="Ann", redirect="https://evil.example/")

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from svc.errors import Problem
-from svc.pages.filters import OPERATORS, filtered, is_form, reference_to
+from svc.pages.filters import OPERATORS, filled_form, filtered, is_form, reference_to
 from svc.query import QueryCache
 from svc.query.url import parse_query
 from svc.store.schema import Attribute, TableDefinition
@@ -76,6 +76,7 @@ def test_what_is_no_form_of_ours_is_refused(text: str, code: str | None) -> None
     with pytest.raises(Problem) as caught:
         reference_to(filtered(text, table(*NAMES), QueryCache()))
     assert (caught.value.status_code, caught.value.code) == (400, code)
+    assert filled_form(text, list(NAMES)).fields == list(NAMES)  # it is shown again
 
 
 def test_which_queries_are_forms() -> None:

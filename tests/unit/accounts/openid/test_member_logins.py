@@ -84,7 +84,7 @@ def test_that_of_somebody_else(site: Site, browser: Browser) -> None:
     assert len(data_of(browser.get(ADDRESS))["logins"]) == 1
 
 
-@pytest.mark.parametrize("query", ["", "?id=", "?x=1", "?id=" + "x" * 5000])
+@pytest.mark.parametrize("query", ["", "?id=", "?x=1", "?id=" + "x" * 7000])
 def test_none_is_named(site: Site, browser: Browser, query: str) -> None:
     site.accounts.add("ann")
     browser.password("ann")
@@ -135,3 +135,9 @@ def test_what_is_wrong_is_shown_on_the_page(site: Site, browser: Browser) -> Non
     assert response.status == 409 and "only way into the account" in page(response).text
     response = browser.write("POST", ADDRESS, b"x=y", **FORM)
     assert response.status == 400 and "names no login" in page(response).text
+
+
+def test_an_address_with_very_many_fields(site: Site, browser: Browser) -> None:
+    site.accounts.add("ann")
+    browser.password("ann")
+    refused(browser, 400, "VALIDATION", "DELETE", f"{ADDRESS}?" + "&".join(f"x{number}=1" for number in range(100)))

@@ -247,3 +247,39 @@ def test_without_httpx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LoadError) as raised, app(write_site(tmp_path / "site", f"{{role: member, providers: [{{{PROVIDER}}}]}}")):
         pass
     assert "pip install 'svc[accounts]'" in str(raised.value)
+
+
+def test_an_adopted_account_keeps_no_other_way_in(open_providers: Open) -> None:
+    """Somebody who has made an account with an address of somebody else may have added an own login to it, to come back by that."""
+    with open_providers(entry="linkByEmail: true, attributes: [name],") as site:
+        site.site.accounts.mails = None  # no mail is configured
+        assert site.site.sign_up(username="eve", email="ann@example.org").status == 201
+        eve = site.browser()
+        assert eve.post("/login", {"username": "eve", "password": "correct horse"}).status == 200
+        location = eve.post("/login/example").headers["location"]
+        assert eve.get(f"/login/example/callback?{urlencode(site.fake.log_in(location, sub='66', email='eve@example.org'))}").status == 303
+        key = site.site.application.operation("create_key", name="robot", user="eve")["key"]
+        assert len(site.identities) == 1
+        browser = site.browser()
+        assert site.log_in(browser).status == 303 and site.me(browser)["username"] == "eve"
+        assert [row["subject"] for row in site.identities] == ["42"]
+        again = site.browser()
+        site.log_in(again, sub="66", email="eve@example.org")
+        assert site.me(again)["username"] != "eve"
+        assert site.site.get("/me", headers={"Authorization": f"Bearer {key}"}).status == 401
+
+
+def test_a_key_adds_and_removes_no_login(open_providers: Open) -> None:
+    with open_providers(provider=", claims: {email: email, username: preferred_username}") as site:
+        browser = site.browser()
+        site.log_in(browser, preferred_username="ann")
+        (row,) = site.identities
+        headers = {"Authorization": f"Bearer {site.site.application.operation('create_key', name='robot', user='ann')['key']}"}
+        program = site.browser()
+        assert program.get("/accounts/me/logins", headers=headers).json["logins"]
+        for answer in (
+            program.delete(f"/accounts/me/logins?id={row['id']}", headers=headers),
+            program.post("/login/example", headers=headers),
+        ):
+            assert answer.status == 403 and "An API key cannot" in answer.json["detail"]
+        assert len(site.identities) == 1
