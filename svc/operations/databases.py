@@ -253,7 +253,7 @@ _DESCRIPTION_NOTE = """\\
 | `attributes` | `{attribute, type, elements, indexed, is_primary_key, nullable, computed, ...}`, without what does not apply |
 | `db_size`, `table_size`, `db_audit_size` | bytes of the database, of the table's records, of the transaction log of the database |
 | `record_count`, `estimated_record_range` | number of records; the range only if very many have expired and are not yet removed, and `exact_count` is not set |
-| | where rules on rows narrow what the caller may read: absent, or with `exact_count` the number of those; and no sizes of table and log, no |
+| | where rules on rows narrow what the caller may read: absent, or with `exact_count` the number of those; and no sizes, no |
 | | `last_updated_record`, no `leftovers` |
 | `last_updated_record` | time of the newest write, ms since the epoch; absent if there was none, or none is known |
 | these three | absent for others than super users if rules about rows narrow the table, as are `keys` of `leftovers` |
