@@ -238,6 +238,8 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
     def _shown(cls, raw: bytes, key: Any, target: RequestTarget, context: AnyContext | None, selects: bool) -> Any:
         if target.rights is not None:
             if not cls._is_seen(raw, target, context):
+                if cls._table.caching is not None:
+                    cls._table.caching.refuse_hidden(target, context)
                 return None
             if target.rights is not ON_ROWS:
                 _note_version(context, version_of(raw))
@@ -292,6 +294,7 @@ class Table(TableAdministration, Resource, metaclass=TableClass):
 
     def _take_loaded(self, raw: bytes | None) -> Table:
         if raw is not None and self._rows is not None and not self._is_there(raw, open_transaction(self.get_context())):
+            self._table.caching.refuse_hidden(self._target, self.get_context())
             raw = None
         self.__dict__["_raw"] = raw
         if not self._changes:

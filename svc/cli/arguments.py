@@ -16,7 +16,7 @@ FAILED, RUNNING = 1, 4
 FIRST_RUN_OPTIONS = frozenset({"svc_admin_username", "svc_admin_password", "defaults_mode", "default_mode", "tc_agreement", "svc_config"})
 """Options that are no settings; in lower case."""
 
-FLAGS = frozenset({"all", "https", "insecure", "json", "new-database", "strict", "typescript"})
+FLAGS = frozenset({"accounts", "all", "https", "insecure", "json", "new-database", "strict", "typescript"})
 """Options without a value."""
 
 

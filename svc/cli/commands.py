@@ -64,10 +64,12 @@ COMMANDS = (
     ),
     Command(
         "new",
-        "svc new NAME",
+        "svc new [--accounts] NAME",
         "Make a small working application in the directory NAME, with a test.",
         _of("svc.cli.developing", "new"),
-        "NAME: letters, digits, - and _. Nothing that is there already is changed.",
+        "NAME: letters, digits, - and _. Nothing that is there already is changed.\n"
+        "--accounts: people sign up for it with their addresses, and each sees and changes tasks of their own.",
+        flags=("accounts",),
     ),
     Command(
         "types",

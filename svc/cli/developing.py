@@ -18,10 +18,10 @@ def new(arguments: Arguments) -> int:
     arguments.no_options_but()
     if len(arguments.words) != 1:
         raise UsageError("svc new NAME makes the application NAME in a directory of that name.")
-    name = arguments.words[0]
+    name, accounts = arguments.words[0], "accounts" in arguments.flags
     try:
         check_name(name)
-        written = write_application(Path(name), name)
+        written = write_application(Path(name), name, accounts=accounts)
     except ValueError as error:
         raise UsageError(f"Error: {error}") from error
     except ApplicationExists as error:
@@ -32,6 +32,10 @@ def new(arguments: Arguments) -> int:
         print(f"  {path}")
     print(f"\n{name} is ready:\n\n  cd {name}\n  svc dev .          serve it at http://localhost:9926/\n  pytest             run its tests")
     print("  svc types .        after changes of schema.graphql: types for mypy, pyright and editors")
+    if accounts:
+        print("\nPeople sign up at http://localhost:9926/accounts; svc dev keeps their mails: http://localhost:9926/dev/mail")
+    else:
+        print("\nsvc new NAME --accounts: with people who sign up")
     return 0
 
 

@@ -471,7 +471,7 @@ class SharedGroup:
             return  # until it is swept
         self._again.extend(taking)
         if not self.members:
-            self._released.update(event.change.lsn for event in taking)
+            self._released.update(event.change.lsn for event in self._again)
             self._again.clear()
             self.note(self._left)
             return

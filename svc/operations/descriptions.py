@@ -11,7 +11,7 @@ from typing import Any
 
 from svc.auth.roles import ALL_RIGHTS, TableRights
 from svc.operations.call import Call
-from svc.operations.row_rules import count_visible, read_view
+from svc.operations.row_rules import count_visible, is_narrowed, read_view
 from svc.store import Database, Table
 from svc.store.leftovers import LeftoverNote, counted, read_note
 from svc.store.record_counts import count_records
@@ -76,10 +76,11 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
             for attribute in definition.attributes
             if (attribute.computed_from is None or call["include_computed"]) and sees_attribute(may, attribute.name)
         ],
-        "db_size": database.env.used_bytes(),
     }
+    if not is_narrowed(call, database):  # these are of all tables
+        found |= {"db_size": database.env.used_bytes(), "db_audit_size": database.log.size(txn)}
     if view is None:
-        found |= {"table_size": table.size(txn), "db_audit_size": database.log.size(txn)}
+        found["table_size"] = table.size(txn)
     if counted is not None:
         count, low = counted
         found["record_count"] = count

@@ -23,9 +23,9 @@ from svc.errors import QueryError
 from svc.query.functions import Filter, filter_of
 from svc.query.links import Links
 from svc.query.narrowing import View
-from svc.query.nodes import Comparator, Condition
+from svc.query.nodes import Comparator, Condition, Conversion
 from svc.query.nodes import Filter as FilterNode
-from svc.query.plan import Never, Predicate, iter_members
+from svc.query.plan import Comparison, Never, Predicate, iter_members
 from svc.query.record_tests import RecordTest, record_test
 from svc.query.relations import Lookups
 from svc.query.resolve import resolve_where, typed_test
@@ -344,13 +344,16 @@ class TableView(View):
 
 
 def _test(node: Condition, attribute: Attribute, table: AnyTable) -> Predicate:
-    """A value of the caller that is none of the attribute's type is equal to none of its values."""
+    """A value of the caller that is none of the attribute's type is equal to none of its values. Nor does a text stand for null, as it may in a query: a name
+    like `null` must not find what belongs to nobody."""
     try:
-        return typed_test(node, attribute, table)
+        found = typed_test(node, attribute, table)
     except QueryError as error:
         if error.code != "BAD_VALUE":
             raise
         return Never(node.path, node.comparator)
+    is_of_caller = node.conversion is Conversion.TYPED and node.value is not None
+    return Never(node.path, node.comparator) if is_of_caller and type(found) is Comparison and found.value is None else found
 
 
 class RelatedView(TableView):

@@ -41,7 +41,7 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
             elif query:
                 resource.refuse_query(target, request.method)
         if bind and (target.id_text is not None or (target.extension is not None and request.method != "QUERY")):
-            resource.bind(target)
+            resource.bind(target, request)
     except ClientError:
         if request.method != "OPTIONS":  # which needs no authentication
             resource.admit(request)
@@ -52,6 +52,6 @@ def addressed(resources: Resources, request: Request, protocol: str, *, bind: bo
 def _with_parameters(registration: Registration, relative_url: str, request: Request, reads: bool) -> RequestTarget:
     """The target below an address with parameters, whose values application code finds in it."""
     target = parse_target(relative_url, request.query, registration.resource.properties, reads)
-    registration.resource.bind(target)
+    registration.resource.bind(target, request)
     registration.resource.set_parameters(target, registration.parameters(request.pathname))
     return target

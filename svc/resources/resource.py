@@ -111,8 +111,9 @@ class Resource:
     properties: ClassVar[Mapping[str, Any]] = {}  # names that a URL's final `.name` may select (spec: http §1.2)
 
     @classmethod
-    def bind(cls, target: RequestTarget) -> None:
-        """Turn `target.id_text` into a key; or, if there is an extension, all of the text, if that is the key of a record."""
+    def bind(cls, target: RequestTarget, request: Request | None = None) -> None:
+        """Turn `target.id_text` into a key; or, if there is an extension, all of the text, if that is the key of a record, which is there for the caller
+        of `request`."""
         target.id = target.id_text
 
     @classmethod

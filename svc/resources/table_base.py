@@ -50,8 +50,8 @@ class TableBase(Resource):
         return (table.name, table.database.name) == (another.name, another.database.name)
 
     @classmethod
-    def bind(cls, target: RequestTarget) -> None:
-        if target.extension is not None and cls._is_whole_key(target):
+    def bind(cls, target: RequestTarget, request: Request | None = None) -> None:
+        if target.extension is not None and cls._is_whole_key(target, request):
             return
         text = target.id_text
         if text is not None:
@@ -59,14 +59,16 @@ class TableBase(Resource):
             target.id = text if short else key_from_text(cls.table.definition, text, target.raw or "")
 
     @classmethod
-    def _is_whole_key(cls, target: RequestTarget) -> bool:
-        """Whether a record has a key like `report.csv`: then the extension is part of the key, and the target is that record (spec: http §1.2)."""
+    def _is_whole_key(cls, target: RequestTarget, request: Request | None) -> bool:
+        """Whether a record has a key like `report.csv`: then the extension is part of the key, and the target is that record (spec: http §1.2). One that
+        is not there for the caller of `request` must not take the address of another one (spec: rows §1.3)."""
         text = whole_text(target)
         if text is None:
             return False
         try:
             key = key_from_text(cls.table.definition, text)
-            if cls.table.get_raw(key) is None:
+            raw = cls.table.get_raw(key)
+            if raw is None or (request is not None and not cls.may_see(raw, request)):
                 return False
         except ClientError:  # no key of this table
             return False

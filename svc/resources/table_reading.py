@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from svc.auth.roles import ALL_RIGHTS, ON_ROWS, OPENED, TableRights
+from svc.auth.roles import ALL_RIGHTS, ON_ROWS, OPENED
 from svc.auth.users import user_of
 from svc.awaitables import then
 from svc.messages import Request
@@ -16,6 +16,7 @@ from svc.query import Plan, plan_query
 from svc.query.authorization import narrow_query
 from svc.query.explain import explain
 from svc.query.mapping import query_from_mapping
+from svc.query.narrowing import is_view
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem
 from svc.query.select import enumerable_select
 from svc.query.shaped_plan import UNRESTRICTED
@@ -48,10 +49,7 @@ class TableReading(TableBase):
                     return then(raw, lambda raw: cls._found(raw, target, request))
             else:
                 raw = table.get_raw(target.id)
-            if raw is None or (target.rights is not ALL_RIGHTS and not cls.may_see(raw, request)):
-                return None
-            may: TableRights = target.rights
-            return StoredRecord(table, raw, may.readable)
+            return cls._found(raw, target, request)
         if target.is_root:
             return cls.describe(cls.visible(target), is_whole=target.rights is ALL_RIGHTS or not rule_members(cls.seen_by(request)))
         if cls.table.caching is not None:
@@ -62,7 +60,13 @@ class TableReading(TableBase):
 
     @classmethod
     def _found(cls, raw: bytes | None, target: RequestTarget, request: Request) -> StoredRecord | None:
-        return None if raw is None or not cls.may_see(raw, request) else StoredRecord(cls.table, raw, cls.visible(target))
+        if target.rights is not ALL_RIGHTS:
+            view = cls.seen_by(request)  # also of no record: the answer is that to one which is hidden
+            if raw is not None and is_view(view) and not view.holds("read", b"", raw, cls.table.database.snapshot()):
+                if cls.table.caching is not None:
+                    cls.table.caching.refuse_hidden(target, request)
+                return None
+        return None if raw is None else StoredRecord(cls.table, raw, cls.visible(target))
 
     @classmethod
     def select_one(cls, record: StoredRecord, target: RequestTarget, request: Request) -> PlannedQuery:

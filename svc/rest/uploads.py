@@ -11,7 +11,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from svc.content.registry import ContentTypes
-from svc.errors import BadBody, Problem
+from svc.errors import BadBody, NotFound, Problem
 from svc.http.bodies import body_type, holds_raw_bytes, is_form, query_limit
 from svc.http.conditional import write_precondition
 from svc.http.media_types import blob_type
@@ -84,7 +84,10 @@ def receive(
     refuse_range(request)
     precondition = write_precondition(request.block)
     if precondition is not None:
-        precondition.check(resource.table.get_raw(record.id))
+        raw = resource.table.get_raw(record.id)
+        if raw is not None and not resource.may_see(raw, request):  # said before the body, too
+            raise NotFound()
+        precondition.check(raw)
     attribute = resource.properties[name]
     content_type = body_type(request.block, types).content_type
     if is_form(content_type, types):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from svc.testing.instance import LoadError as LoadError
     from svc.testing.instance import NotEnded as NotEnded
     from svc.testing.records import LogEntry as LogEntry
+    from svc.testing.requests import Requests as Requests
     from svc.testing.streams import Event as Event
 
 
@@ -25,6 +26,7 @@ _HOMES = {
     "LoadError": ("instance", "LoadError"),
     "LogEntry": ("records", "LogEntry"),
     "NotEnded": ("instance", "NotEnded"),
+    "Requests": ("requests", "Requests"),
     "app": ("application", "app"),
 }
 

@@ -205,7 +205,7 @@ def issuer_fault(issuer: str) -> str:
     >>> issuer_fault("https://id.example/realms/shop"), issuer_fault("http://localhost:4000")
     ('', '')
     >>> issuer_fault("http://id.example")
-    "issuer must be an https address without query, as the provider names it; http is for providers on this machine only"
+    'issuer must be an https address without query, as the provider names it; http is for providers on this machine only'
     """
     try:
         parts = urlsplit(issuer)

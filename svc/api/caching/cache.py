@@ -31,11 +31,13 @@ from svc.api.caching.sources import (
 from svc.api.caching.written import write_through
 from svc.api.context import AnyContext
 from svc.api.target import RequestTarget
+from svc.auth.users import user_of
 from svc.awaitables import is_waiting
 from svc.clock import AHEAD
 from svc.errors import ClientError, NotCached, Problem, ServerError
 from svc.loop import contained
 from svc.messages import CallState, Headers, Request
+from svc.query.narrowing import view_of
 from svc.resources import PlannedQuery
 from svc.store import Store, Table
 from svc.store.env import Txn
@@ -304,6 +306,12 @@ class TableCache:
             problem = problem_of(flight.error, self.name_of(key))
             logger.warning("refreshed behind an answer: %s", problem.message)
 
+    @staticmethod
+    def refuse_hidden(target: Any, context: AnyContext | None) -> None:
+        """Raise NotCached for a copy that the caller may not read, as if it were not here, where nothing else may be asked for."""
+        if directives_of(context, target).only_if_cached:
+            raise NotCached
+
     # --- what the caller gets ----------------------------------------------------------------------------------------------------------
 
     def _outcome(
@@ -338,15 +346,20 @@ class TableCache:
         if isinstance(target, RequestTarget) and state.owner is not self.table:
             return  # it is not this table that was asked for
         state.metric_type = "cache-miss" if is_loaded else "cache-hit"
+        if self._tells_nothing(context):
+            return
         if is_loaded:
             context.response_headers.append("Server-Timing", f"cache-resolve;dur={milliseconds:.2f}, miss")
         elif raw is not None:
             self._show_age(context, raw, self._wall() * 1000)
 
-    @staticmethod
-    def _show_age(request: Request, raw: bytes, now_ms: float) -> None:
+    def _tells_nothing(self, request: Request) -> bool:
+        """Whether rules narrow what the caller may read: then nothing says whether there is a copy, which may be one of a hidden record (spec: rows §1.7)."""
+        return view_of(user_of(request), self.table) is not self.table
+
+    def _show_age(self, request: Request, raw: bytes, now_ms: float) -> None:
         refreshed = refreshed_of(raw)
-        if refreshed is not None:
+        if refreshed is not None and not self._tells_nothing(request):
             seconds = int((now_ms - refreshed) / 1000)
             age = ("Age", str(seconds) if seconds > 0 else "0")
             if request.added_headers is None:

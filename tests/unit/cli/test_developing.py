@@ -20,9 +20,19 @@ def test_a_new_application_is_made_and_what_to_do_next_is_said(here: Path, capsy
     said = capsys.readouterr().out
     assert "  shop/resources.py\n" in said
     assert "svc dev ." in said
+    assert said.endswith("svc new NAME --accounts: with people who sign up\n")
     assert (here / "shop" / ".gitignore").exists()
     assert main(["types", "shop"]) == 0
     assert capsys.readouterr().out == "shop/typings/svc is up to date\n2 tables\n"
+
+
+def test_one_with_accounts_is_made_where_it_is_wanted(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "shop", "--accounts"]) == 0
+    said = capsys.readouterr().out
+    assert "  shop/tests/test_accounts.py\n" in said
+    assert "http://localhost:9926/dev/mail" in said
+    assert main(["types", "shop"]) == 0
+    assert capsys.readouterr().out == "shop/typings/svc is up to date\n3 tables\n"
 
 
 def test_nothing_is_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +75,15 @@ def test_a_faulty_schema_is_said_with_its_place(here: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize(
-    "words", [["types", "a", "b"], ["types", "missing"], ["types", "out=x.ts"], ["types", "--typescript", "out="], ["types", "--https"]]
+    "words",
+    [
+        ["types", "a", "b"],
+        ["types", "missing"],
+        ["types", "out=x.ts"],
+        ["types", "--typescript", "out="],
+        ["types", "--https"],
+        ["types", "--accounts"],
+    ],
 )
 def test_what_cannot_be_meant_is_refused(here: Path, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == FAILED

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from svc.accounts.settings import SettingsReader
 from svc.apps.kinds import KINDS
 from svc.apps.roles_file import read_roles
 from svc.stubs import ApplicationExists, check_name, schema_of, write_application
@@ -33,6 +34,27 @@ def test_the_files_of_a_new_application_are_whole(tmp_path: Path) -> None:
     assert [(role.name, role.fault) for role in read_roles(tmp_path / "shop-2" / "roles.yaml")] == [("member", "")]
     config = yaml.safe_load((tmp_path / "shop-2" / "config.yaml").read_text())
     assert config.keys() - {"rest", "login", "static", "dataLoader"} <= KINDS.keys()
+
+
+def test_accounts_are_in_the_files_that_speak_of_them(tmp_path: Path) -> None:
+    written = write_application(tmp_path / "plain", "shop"), write_application(tmp_path / "shop", "shop", accounts=True)
+    plain, shop = ({"/".join(path.parts[len(tmp_path.parts) + 1 :]) for path in each} for each in written)
+    assert shop - plain == {"tests/test_accounts.py"} and not plain - shop
+    for path in written[0] + written[1]:
+        text = path.read_text("utf-8")
+        assert "#%" not in text and "%#" not in text
+        if path.parts[len(tmp_path.parts)] == "plain" and "typings" not in path.parts:
+            assert "account" not in text
+    schema = schema_of(tmp_path / "shop")
+    assert not schema.warnings
+    tables = {each.name: each for each in schema.definitions}
+    assert tables.keys() == {"List", "Member", "Task"}
+    assert tables["Member"].account and tables["Task"].allow and not tables["List"].allow
+    config = yaml.safe_load((tmp_path / "shop" / "config.yaml").read_text())
+    reader = SettingsReader()
+    settings = reader.read(config["accounts"])
+    assert settings is not None, reader.faults
+    assert (settings.role, settings.identity, settings.verify) == ("member", "email", True)
 
 
 def test_it_is_written_into_an_empty_directory_and_no_other(tmp_path: Path) -> None:
