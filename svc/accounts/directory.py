@@ -351,6 +351,7 @@ class Accounts:
             known = user is not None and user.get("active") is True and not self._is_super(user["username"], txn)
             code = AccountCode(RESET, user["username"], login_id_of(user)) if known and user is not None else AccountCode(RESET)
             text = self.codes.add(transaction, code, self.settings.lifetimes.reset)
+            self._mails.require_room()
             mail = self._mails.reset(address, text, username or "")
             if is_sent and known:
                 self._mails.add(mail, transaction)

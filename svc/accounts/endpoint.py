@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "/accounts"
 MAX_BODY = 1 << 16  # bytes
+STEP = 0.2  # seconds: many times what is done for a forgotten password
 
 NO_STORE = ("Cache-Control", "no-store")
 CLOSED = "SIGN_UP_CLOSED"
@@ -76,6 +77,7 @@ class AccountsApi:
         self._bodies = bodies
         self._responses = responses
         self._delays = FailureDelays(clock) if failure_delay else None
+        self._now = clock.monotonic
         self.forms: AccountForms | None = None
 
     @property
@@ -151,6 +153,13 @@ class AccountsApi:
         if delay:
             await asyncio.sleep(delay)
 
+    async def even_out(self, since: float) -> None:
+        """Wait until a whole number of STEPs have passed since a moment: the time of an answer does not tell what was done for it, such as that a mail was
+        written, and is being sent already."""
+        left = (since - self._now()) % STEP
+        if left:
+            await asyncio.sleep(left)
+
     def forgive(self, request: Request, about: str) -> None:
         if self._delays is not None:
             self._delays.succeeded(self._delays.key(about, network_of(request.peer)))
@@ -177,7 +186,9 @@ class AccountsApi:
         address = canonical_address(_text(fields, "email"))  # in any spelling it is the same that is asked
         accounts.admit(request, "forgot")
         await self.pause(request, f"forgot {address}")
+        began = self._now()
         await accounts.request_reset(address)
+        await self.even_out(began)
         return _accepted()
 
     async def reset(self, accounts: Accounts, request: Request, fields: Fields) -> Response:

@@ -61,6 +61,10 @@ class AccountMails:
         """Send it when the transaction is committed."""
         self._outbox.add(mail, transaction, application=self._application, template="accounts")
 
+    def require_room(self) -> None:
+        """Raise Overloaded when too many mails wait to be sent: asked where a mail may or may not be added, for an answer must not tell which it is."""
+        self._outbox.require_room()
+
     def _with_code(self, name: str, address: str, code: str, path: str, life: float, username: str = "") -> OutgoingMail:
         values = {"code": code, "link": f"{self._address}/accounts/{path}?code={code}", "minutes": max(1, int(life // 60))}
         return self._mail(name, address, username, values)

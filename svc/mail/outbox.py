@@ -110,10 +110,8 @@ class Outbox:
             raise ClientError("A mail has characters that cannot be sent", code="BAD_MAIL") from None
         if len(body) > MAX_BODY:
             raise ClientError(f"A mail has {MAX_BODY} bytes at most, its text and HTML together", 413)
+        self.require_room()
         table = self.table
-        snapshot = table.database.snapshot()
-        if table.entry_count(snapshot) >= MAX_ROWS or table.size(snapshot) >= MAX_BYTES:
-            raise Overloaded("Too many mails wait to be sent")
         row, now = self._store.uuids.new(), self.now_ms()
         message_id = f"<{row}@{self._domain}>"
         record: dict[str, Any] = {
@@ -133,6 +131,13 @@ class Outbox:
         transaction.put(table, row, record, expires_at=None if self._is_sent else now + KEPT_MS)
         transaction.expires_at = others
         return message_id
+
+    def require_room(self) -> None:
+        """Raise Overloaded when too many mails wait."""
+        table = self.table
+        snapshot = table.database.snapshot()
+        if table.entry_count(snapshot) >= MAX_ROWS or table.size(snapshot) >= MAX_BYTES:
+            raise Overloaded("Too many mails wait to be sent")
 
     def begin(self, user: str | None = None) -> Transaction:
         """A transaction for a mail that nothing else causes. `user`: the name that the log shows."""

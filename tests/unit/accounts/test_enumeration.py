@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from svc.accounts.directory import Accounts
+from svc.accounts.endpoint import STEP
+from svc.mail import outbox
 from svc.store import Transaction
 from svc.testing.answer import Answer
 from tests.support.accounts import ADDRESS, PASSWORD, Site, counted_hashes, open_site
@@ -163,6 +167,26 @@ def test_who_asks_often_waits_however_the_address_is_written(site: Site, observe
     ]
     waits = [observer.see(lambda address=address: site.post("/forgot", {"email": address}))[-1] for address in spellings]  # type: ignore[misc]
     assert waits[0] == 0.0 < waits[-1]
+
+
+def test_no_more_mails_can_be_added(site: Site, observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "MAX_ROWS", 1)
+    known, unknown = [observer.see(lambda address=address: site.post("/forgot", {"email": address}))[0] for address in (ADDRESS, UNKNOWN)]  # type: ignore[misc]
+    assert known == unknown == 503
+
+
+def test_a_mail_that_is_written_takes_no_longer(site: Site, observer: Observer, monkeypatch: pytest.MonkeyPatch) -> None:
+    request_reset = Accounts.request_reset
+
+    async def slow(accounts: Accounts, given: object) -> None:
+        await request_reset(accounts, given)
+        await asyncio.sleep(0.007 if given == ADDRESS else 0.005)
+
+    monkeypatch.setattr(Accounts, "request_reset", slow)
+    assert [observer.see(lambda address=address: site.post("/forgot", {"email": address}))[-1] for address in (ADDRESS, UNKNOWN)] == [
+        STEP,
+        STEP,
+    ]  # type: ignore[misc]
 
 
 def test_the_host_of_a_request_is_in_no_mail(site: Site) -> None:
