@@ -152,6 +152,7 @@ def be_a_customer(shop: Shop, profile: Path) -> None:
         page.open(f"{site}/logout")
         page.until("!!document.querySelector('main form button')")
         page.click("main form button")
+        page.until(f"!({LOGGED_IN}) && location.pathname !== '/logout'")
         page.open(f"{site}/accounts/forgot")
         fill(page, "Forgot your password?", email="dan@example.org")
         heading(page, "Look into your mail")
