@@ -12,7 +12,7 @@ def query_fields(query: str | None) -> dict[str, str]:
     """The first value of each field; none at all of a query that no page of ours has: with more than MOST fields, or longer than LONGEST.
 
     >>> query_fields("code=a%20b&x=1&x=2"), query_fields("&".join(f"x{number}=1" for number in range(21)))
-    ({'code': 'a b', 'x': '1'}, {})
+    ({'x': '1', 'code': 'a b'}, {})
     """
     if not query or len(query) > LONGEST:
         return {}

@@ -10,6 +10,12 @@ from typing import Any
 
 import pytest
 
+from svc.accounts import codes
+from svc.accounts import endpoint as accounts_endpoint
+from svc.accounts.openid import endpoint as login_endpoint
+from svc.accounts.openid.identities import MOST_PER_ACCOUNT
+from svc.accounts.openid.settings import MOST_PROVIDERS
+from svc.accounts.settings import HourlyLimits
 from svc.api import threads
 from svc.apps import load_limit
 from svc.config.settings import BY_NAME
@@ -19,10 +25,12 @@ from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
 from svc.mail import outbox
+from svc.mqtt import shared
+from svc.operations import api_keys
 from svc.protocol import http2_flood_limits, request_head, websocket
-from svc.query import calls, grouping, nodes, url
+from svc.query import calls, grouping, nodes, row_rules, url
 from svc.realtime import limits
-from svc.realtime.live import queries, query_spec
+from svc.realtime.live import materialized_result, queries, query_spec
 from svc.scheduler import job
 from svc.sql import limits as sql_limits
 from svc.store import database, definitions
@@ -80,6 +88,7 @@ FIGURES = {
             sql_limits.MAX_PARAMETER,
         )
     ),
+    "a [rule](rules.md) on rows; elements of a list that a value in it stands for": f"{row_rules.MAX_RULE:,} characters; {row_rules.MAX_ELEMENTS:,}",
     "key": f"{keys.MAX_KEY_CHARACTERS} characters, {keys.MAX_KEY_BYTES:,} bytes",
     "values in the lists and objects of one record": f"{validation.MAX_VALUES:,}",
     "lists and objects of a record in each other": f"{validation.MAX_DEPTH} levels",
@@ -88,6 +97,8 @@ FIGURES = {
     "tables and indexes of a database, together": f"{database.MAX_TABLE_STORES:,}",
     "subscriptions of a process to live queries": f"{queries.MAX_SUBSCRIPTIONS:,}",
     "rows of a live query with `limit`": f"{query_spec.MAX_WINDOW:,}",
+    "rows of a live query whose [rules](rules.md) name `$now`": f"{materialized_result.MAX_COMPARED:,}",
+    "messages of a shared subscription that wait for members without room, where the others may not read them": f"{shared.HELD}",
     "message of a WebSocket": f"{websocket.MAX_PAYLOAD // MIB} MiB",
     "events that wait for a slow client": f"{limits.MAX_MISSED:,}, read again from the log",
     "document": f"{document.MAX_LENGTH // MIB} MiB, {document.MAX_TOKENS:,} tokens",
@@ -102,6 +113,13 @@ FIGURES = {
     "text and HTML of a mail": f"{outbox.MAX_BODY // MIB} MiB",
     "mails to one address in an hour": f"{default('mail.hourlyLimit')} (`mail.hourlyLimit`)",
     "mails in the outbox": f"{outbox.MAX_ROWS:,}",
+    "sign-ups, and wishes for mails, of one network in an hour": f"{HourlyLimits().sign_ups} (`accounts.limits.signUps`)",
+    "mails of accounts to one address in an hour": f"{HourlyLimits().mails} (`accounts.limits.mails`)",
+    "codes of accounts that are outstanding": f"{codes.MAX_ROWS:,}",
+    "body of a request to `/accounts`": f"{accounts_endpoint.MAX_BODY >> 10} KiB",
+    "providers of an application; logins at providers of one account": f"{MOST_PROVIDERS}" if MOST_PROVIDERS == MOST_PER_ACCOUNT else "",
+    "logins at a provider under way; of one network": f"{login_endpoint.MOST_AT_ONCE}; {login_endpoint.MOST_OF_NETWORK}",
+    "API keys": f"{api_keys.MOST_KEYS:,}",
 }
 
 

@@ -252,7 +252,7 @@ class Application(Requests):
     @property
     def statuses(self) -> dict[str, Any]:
         """Entry of config.yaml -> how it was loaded: `status`, `messages`."""
-    def operation(self, name: str, **fields: Any) -> Any:
+    def operation(self, name: str, /, **fields: Any) -> Any:
         """The answer of the operation `name` with these `fields`. Raises Problem."""
     def run_job(self, name: str, application: str | None = None, *, seconds: float = ...) -> dict[str, Any]:
         """Run the job `name` of `scheduler` now, whatever its schedule says. Returns `status`, `error` (the traceback, None without), `duration` and
