@@ -183,7 +183,8 @@ def test_requests_are_decoded_as_hpack_does(steps: list[object], huffman: bool) 
         assert whole.size == sum(len(name) + len(value) + 32 for name, value in expected)
         assert list(ours.header_table.dynamic_entries) == list(theirs.header_table.dynamic_entries)
         if fields:
-            assert (b":path", found) in expected and list(fields) == [pair for pair in expected if pair != (b":path", found)]
+            expected.remove((b":path", found))  # once: a head that is sent again, with another table, may name it twice
+            assert list(fields) == expected
 
 
 heads = [
