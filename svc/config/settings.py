@@ -57,7 +57,7 @@ SECTIONS = frozenset(name.partition(".")[0] for name in (*BY_NAME, *WITHOUT_EFFE
 OPTIONAL_SECTIONS = frozenset({"replication"})
 """Sections that open nothing as long as they are absent."""
 
-UNSERVED = frozenset({"localStudio", "replication.replicateTo", "replication.mtls.certificateVerification"})
+UNSERVED = frozenset({"replication.replicateTo", "replication.mtls.certificateVerification"})
 """Sections and settings of parts that this version does not have."""
 
 SECRETS = frozenset({"mail.password"})

@@ -59,6 +59,10 @@ class PageFile:
 
 def read_file(path: Path, security: HeaderPairs, *, vary: str = "Accept-Encoding", cache: str = REVALIDATED) -> PageFile:
     """`vary`: which fields of a request decide that it is sent. `cache`: its `Cache-Control`."""
-    body = path.read_bytes()
+    return page_file(path.read_bytes(), path.suffix, security, vary=vary, cache=cache)
+
+
+def page_file(body: bytes, suffix: str, security: HeaderPairs, *, vary: str = "Accept-Encoding", cache: str = REVALIDATED) -> PageFile:
+    """`suffix`: of a name, which says its type. The others: as of `read_file`."""
     fields = (("Cache-Control", cache), ("Vary", vary), *security)
-    return PageFile(body, f"{TYPES[path.suffix]}; charset=utf-8", sha256(body).hexdigest()[:_TAG_LENGTH], fields)
+    return PageFile(body, f"{TYPES[suffix]}; charset=utf-8", sha256(body).hexdigest()[:_TAG_LENGTH], fields)

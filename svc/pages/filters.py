@@ -7,6 +7,7 @@ with the condition: that is what a person sees, copies, and gives to other progr
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import parse_qsl
 
 from svc.errors import ClientError, QueryError
@@ -14,11 +15,14 @@ from svc.http.query_fields import query_fields
 from svc.pages.links import conditions_of, printed, with_conditions
 from svc.query import QueryCache
 from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Query
+from svc.resources import TableResource
 from svc.store import Table
 
 COLUMN, OPERATOR, VALUE, REST = "_column", "_operator", "_value", "_query"
 MOST_FIELDS = 10
 COUNT = "count"  # as the operator: how often each value comes, with figures of the column that is the value
+VIEW = "_view="
+"""How the query of a view begins: a page that a record or collection has besides (`views`)."""
 _FIGURES = ("sum", "avg", "min", "max")
 _LONGEST_VALUE = 1000  # characters of a field that is shown again
 
@@ -120,3 +124,14 @@ def reference_to(query: Query) -> str:
     if reference is None:
         raise ClientError("The query has no form in an address", code="QUERY_SYNTAX")
     return reference
+
+
+def is_view(query: str | None, resource: Any) -> bool:
+    """Whether a query names a view, and not a condition on an attribute of that name."""
+    return (
+        query is not None
+        and query.startswith(VIEW)
+        and isinstance(resource, type)
+        and issubclass(resource, TableResource)
+        and ("_view" not in resource.properties)
+    )

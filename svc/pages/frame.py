@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from svc.http.compression import VARY
-from svc.http.page_files import IMMUTABLE, PageFile, read_file, security_pairs
+from svc.http.page_files import IMMUTABLE, PageFile, page_file, security_pairs
 from svc.messages import HeaderPairs, Request
 from svc.pages.cells import shortened
 
@@ -15,7 +16,10 @@ FILES = "/_pages/"
 """The address below which the files of pages are. At the address itself is what there is on the server: an application may have a page of its own at `/`."""
 
 _DIRECTORY = Path(__file__).parent / "files"
-_POLICY = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'"
+)
 _LONGEST_ADDRESS = 500  # characters that are shown
 _LONGEST_REDIRECT = 1500  # characters of an address that a login leads back to
 
@@ -26,21 +30,28 @@ PAIRS: HeaderPairs = [("Content-Type", "text/html; charset=utf-8"), ("Cache-Cont
 
 
 def _read() -> dict[str, PageFile]:
+    """Scripts and pictures as they are, and one style sheet of all."""
+    paths = sorted(_DIRECTORY.iterdir(), key=lambda path: (path.stem != "page", path.name))
+    files = {path: path.read_bytes() for path in paths if path.suffix != ".css"}
+    files[_DIRECTORY / "page.css"] = b"".join([path.read_bytes() for path in paths if path.suffix == ".css"])
     found = {}
-    for path in sorted(_DIRECTORY.iterdir()):
-        file = read_file(path, SECURITY, cache=IMMUTABLE)
+    for path, body in files.items():
+        file = page_file(body, path.suffix, SECURITY, cache=IMMUTABLE)
         found[f"{FILES}{path.stem}-{file.tag[:12]}{path.suffix}"] = file
     return found
 
 
 ASSETS = _read()
 STYLE, ICON = (next(path for path in ASSETS if path.endswith(suffix)) for suffix in (".css", ".svg"))
+SCRIPTS = {path[len(FILES) :].rpartition("-")[0]: path for path in ASSETS if path.endswith(".js")}
+"""Script modules by name: `page` is in every page, others where a template asks for them."""
 
 
 @dataclass(slots=True)
 class Frame:
     """`home`: the address of what there is on the server. `root`: the relative address of the server's root, so that a proxy may have it below a path of its
-    own. `address`: of this page. `user`: who is logged in, "" nobody. `login`, `logout`: addresses, "" where there is nothing to do."""
+    own. `address`: of this page. `user`: who is logged in, "" nobody. `login`, `logout`: addresses, "" where there is nothing to do. `scripts`: addresses
+    of the script modules, by name."""
 
     root: str
     home: str
@@ -50,6 +61,7 @@ class Frame:
     user: str
     login: str
     logout: str
+    scripts: Mapping[str, str]
 
 
 def frame_of(request: Request, *, has_login: bool) -> Frame:
@@ -70,6 +82,7 @@ def frame_of(request: Request, *, has_login: bool) -> Frame:
         "" if user is None else shortened(user.username, 100),
         login,
         logout,
+        {name: root + path[1:] for name, path in SCRIPTS.items()},
     )
 
 

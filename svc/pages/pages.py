@@ -5,7 +5,7 @@ What is no data stays what it is: raw content, files, and responses of applicati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, cast
@@ -28,7 +28,7 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
 from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited
 from svc.pages.described import is_description, table_page
-from svc.pages.filters import filled_form, filtered, is_form, reference_to
+from svc.pages.filters import filled_form, filtered, is_form, is_view, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
@@ -48,6 +48,10 @@ _LONGEST_DETAIL = 5000
 _MOST_ERRORS = 100
 _NOT_OF_PAGES = frozenset(("content-length", "content-encoding", "etag", "last-modified", "expires", *(name.lower() for name, _ in PAIRS)))
 """Header fields that a handler has set for its data, and that do not hold for a page with the user's name."""
+
+
+Operate = Callable[[Mapping[str, Any], User | None], Awaitable[Any]]
+"""The body of an operation, and who asks -> what it answers. Raises Problem."""
 
 
 class _Native(ContentType):
@@ -82,12 +86,16 @@ class Pages(ResponseBuilder):
         self.account_links: tuple[tuple[str, str], ...] = ()
         self.name_label = NAME_LABEL
         self.endpoints: Mapping[str, Any] = {}
+        self.operate: Operate | None = None
+        """Runs an operation in the name of a user, whose rights are checked; None: there is nothing that could."""
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
 
     def prepare(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         """Narrow the query of a collection to what a page can show; if a form of it was sent, a redirect, or the form once more. Code of an application gets
-        the query as it is: it may read it in its own way. Raises Problem."""
+        the query as it is: it may read it in its own way. A view has an answer of its own. Raises Problem."""
+        if is_view(target.query, resource):
+            return self.view(request, cast(type[TableResource], resource), target)
         if not issubclass(resource, TableResource) or hasattr(resource, "application") or not (target.is_collection or target.query):
             return None
         if target.id_text is not None:
@@ -115,6 +123,15 @@ class Pages(ResponseBuilder):
             return self._show(request, "error.html", values, error.status_code)
         return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
 
+    def view(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+        """An awaitable of the answer to GET of a view, or to its form. Raises Problem."""
+        from svc.pages.views import answer_view  # few servers show forms
+
+        registration = self._registration(request)
+        if registration is None or registration.pattern is not None:
+            raise NotFound("Not found")
+        return answer_view(self, request, resource, target, registration)
+
     def can_log_in(self, request: Request) -> bool:
         """Whether there are forms for it; without sessions they would be of no use."""
         return self.has_login and request.sessions is not None
@@ -139,7 +156,7 @@ class Pages(ResponseBuilder):
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
     ) -> Any:
         rows = resource.select_one(record, target, request)
-        registration, links = self._registration(request), self._links(request)
+        registration, links = self._registration(request), self.links(request)
 
         def answer(value: Any, execution: QueryExecution) -> Any:
             return self._show_record(request, registration, target, selected_page(resource, value, target.id, links))
@@ -190,7 +207,7 @@ class Pages(ResponseBuilder):
         values = values[:most]
         request.state.rows = len(values)
         registration = self._registration(request)
-        links = self._links(request)
+        links = self.links(request)
         query = None if registration is None else _query_of(request, registration.resource, rows.plan.query)
         page = collection_page(
             rows,
@@ -208,7 +225,7 @@ class Pages(ResponseBuilder):
         shown = {
             "page": page,
             "title": shortened(target.prefix or _name_of(registration) or rows.table.name, _LONGEST_TITLE),
-            "trail": [] if target.prefix is None else self._trail(registration),
+            "trail": [] if target.prefix is None else self.trail(registration),
             "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
             "formats": [
                 *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
@@ -232,14 +249,14 @@ class Pages(ResponseBuilder):
 
     def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
         registration = self._registration(request)
-        page = record_page(record.table, value, record.visible, registration, self._links(request))
+        page = record_page(record.table, value, record.visible, registration, self.links(request))
         return self._show_record(request, registration, target, page)
 
     def _show_record(self, request: Request, registration: Registration | None, target: RequestTarget, page: RecordPage) -> Any:
         shown = {
             "page": page,
             "title": page.key or "record",
-            "trail": self._trail(registration),
+            "trail": self.trail(registration),
             "formats": self._formats(request, registration, target.query, target.query),
         }
         return self._show(request, "record.html", shown)
@@ -248,7 +265,7 @@ class Pages(ResponseBuilder):
         registration = self._registration(request)
         resource = None if registration is None else registration.resource
         if resource is not None and is_description(resource, value):
-            page = table_page(cast(type[TableResource], resource), value, self._links(request))
+            page = table_page(cast(type[TableResource], resource), value, self.links(request))
             shown = {"page": page, "title": page.name, "trail": [], "formats": self._formats(request, registration, request.query, None)}
             return self._show(request, "table.html", shown)
         return self._show(request, "data.html", self._data_values(request, value))
@@ -258,7 +275,7 @@ class Pages(ResponseBuilder):
         return {
             "page": data_page(value, has_more=has_more),
             "title": shortened(unquote(request.pathname.rstrip("/").rpartition("/")[2]) or "data", _LONGEST_TITLE),
-            "trail": self._trail(registration) if request.pathname.count("/") > 1 else [],
+            "trail": self.trail(registration) if request.pathname.count("/") > 1 else [],
             "formats": self._formats(request, registration, request.query, request.query if isinstance(value, list) else None),
         }
 
@@ -391,7 +408,7 @@ class Pages(ResponseBuilder):
     def _registration(self, request: Request) -> Registration | None:
         return self._resources.get(request.handler_path)
 
-    def _links(self, request: Request) -> Links:
+    def links(self, request: Request) -> Links:
         return Links(self._resources, request, root_of(request.pathname))
 
     def _description(self, request: Request, registration: Registration | None) -> list[tuple[str, str]]:
@@ -401,7 +418,7 @@ class Pages(ResponseBuilder):
         path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
         return [("Attributes", root_of(request.pathname) + path)]
 
-    def _trail(self, registration: Registration | None) -> list[tuple[str, str]]:
+    def trail(self, registration: Registration | None) -> list[tuple[str, str]]:
         """(text, path from the root) of the resource that a page is below."""
         if registration is None or registration.pattern is not None or not registration.path:
             return []

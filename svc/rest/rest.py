@@ -28,9 +28,10 @@ from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
 from svc.messages import Request, Response
 from svc.pages import Pages
+from svc.pages.filters import VIEW, is_view
 from svc.pages.frame import ASSETS, FILES
 from svc.pages.links import near_address
-from svc.pages.pages import NAME_LABEL
+from svc.pages.pages import NAME_LABEL, Operate
 from svc.reactor import Reactor
 from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, StoredRecord, TableResource, addressed
 from svc.resources.addressing import WRITES
@@ -158,6 +159,10 @@ class Rest:
         """From now on statements in SQL are answered. `access`: for whom, the setting `sql.access`."""
         self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
 
+    def use_operations(self, operate: Operate) -> None:
+        """From now on pages may run operations in the name of their callers."""
+        self._pages.operate = operate
+
     def serve_accounts(self, make: Callable[[Bodies, ResponseBuilder, Pages], Mapping[str, Endpoint]] | None) -> None:
         """From now on the accounts of an application are served at the paths of the endpoints that `make` makes; None: there are none any more."""
         for path in self._account_paths:
@@ -281,6 +286,13 @@ class Rest:
             if path == SQL_ADDRESS:
                 return cast(SqlEndpoint, self._fallbacks[path]).receive(request)
             return query_limit(request, LONG_BODY)
+        if request.method == "POST" and request.query is not None and request.query.startswith(VIEW) and is_html_form(request):
+            found = addressed(self._resources, request, "rest", bind=False)
+            if found is not None and is_view(request.query, found[0]):
+                from svc.pages.sent_form import form_limit
+
+                found[0].admit(request)
+                return form_limit()
         return receive(request, self._resources, self.types, self._refused)
 
     def _is_login(self, request: Request) -> bool:
@@ -469,6 +481,8 @@ class Rest:
 
     def _post(self, request: Request, resource: type[Resource], target: RequestTarget) -> Any:
         preferences = self._responses.preferences(request)
+        if request.query is not None and preferences.page and is_view(request.query, resource) and is_html_form(request):
+            return self._pages.view(request, cast(type[TableResource], resource), target)
         if preferences.writer is None and not (preferences.page and is_html_form(request)):
             raise NotAcceptable(preferences.refusal)
         if target.id_text is not None and "POST" in resource.methods_missing(target):

@@ -363,6 +363,7 @@ class Instance:
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
+        self.interfaces.rest.use_operations(lambda body, user: self.operations_interface.operations.perform(body, user, authorize=True))
         self.operations_interface.answer_siblings(self.siblings)
         self.operations_port = ServerPorts(
             OPERATIONS,

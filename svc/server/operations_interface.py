@@ -21,8 +21,13 @@ from svc.server.application_interfaces import request_decoder
 from svc.siblings import Siblings
 
 if TYPE_CHECKING:
+    from svc.console import Console
     from svc.operations.endpoint import OperationsEndpoint
     from svc.operations.service import Operations
+
+_FILES = "/_pages/"
+_CONSOLE = ("/console", _FILES)
+_READS = ("GET", "HEAD")
 
 
 class OperationsInterface:
@@ -33,6 +38,7 @@ class OperationsInterface:
         self.node = node
         self._reactor = reactor
         self._is_ready = is_ready
+        self._has_console = node.config.local_studio.enabled
 
     @cached_property
     def operations(self) -> Operations:
@@ -53,6 +59,19 @@ class OperationsInterface:
             report=self._reactor.report_stream,
             is_ready=self._is_ready,
         )
+
+    @cached_property
+    def _console(self) -> Console:
+        from svc.console import Console
+
+        return Console(self.operations, Compression(self.node.config.http.compression_threshold))
+
+    def _is_console(self, request: Request) -> bool:
+        """Whether a page is asked for. `/` has one for browsers only: of operations and other clients this costs a comparison."""
+        path = request.pathname
+        if path == "/":
+            return request.method in _READS and self._has_console and "text/html" in request.block.fields.get("accept", "")
+        return path.startswith(_CONSOLE) and self._has_console and (path.startswith(_FILES) or path[len(_CONSOLE[0]) :][:1] in ("", "/"))
 
     def answer_siblings(self, siblings: Siblings) -> None:
         """Tell them what they ask about this process, to answer for all."""
@@ -107,12 +126,19 @@ class OperationsInterface:
     # --- the Handler of a dispatcher -------------------------------------------------------------------------------------------------
 
     def handle(self, request: Request) -> Any:
+        if self._is_console(request):
+            request.handler_path = "console"
+            return self._console.handle(request)
         return self._endpoint.handle(request)
 
     def receive(self, request: Request) -> Any:
+        if self._is_console(request):
+            return self._console.receive(request)
         return self._endpoint.receive(request)
 
     def options(self, request: Request) -> Response:
+        if self._is_console(request):
+            return Response(status=204, pairs=[("Allow", "GET, HEAD, POST, OPTIONS")])
         return self._endpoint.options(request)
 
     def decode_content(self, request: Request) -> Any:
@@ -128,4 +154,4 @@ class OperationsInterface:
         return False
 
     def knows(self, request: Request) -> bool:
-        return self._endpoint.knows(request)
+        return self._is_console(request) or self._endpoint.knows(request)

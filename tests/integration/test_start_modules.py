@@ -18,6 +18,7 @@ from tests.support.waiting import LIMIT
 pytestmark = pytest.mark.programs
 
 LATE = (
+    "svc.console", "svc.pages.views", "svc.pages.sent_form",
     "svc.graphql.endpoint", "svc.graphql.execution", "graphql.execution", "graphql.validation", "graphql.utilities",
     "svc.operations.endpoint", "svc.operations.service", "svc.operations.deployments", "svc.operations.job_runs",
     "svc.deploying.deployment", "svc.deploying.fetching", "svc.stubs", "svc.tls.certificates", "svc.tracing.provider",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
-ALONE = {"meta", "link", "img", "input"}
+ALONE = {"meta", "link", "img", "input", "br", "hr"}
 KNOWN = ALONE | {
     "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "p", "code", "form", "select", "option", "button",
-    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark", "textarea",
+    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark", "textarea", "script", "h3", "h4", "dialog", "fieldset", "legend", "details", "summary", "ol", "caption", "figure", "figcaption",
+    "footer", "section", "progress", "ins", "del", "time", "output", "datalist", "optgroup", "strong", "em", "kbd", "small", "template", "audio", "video",
+    "svg", "g", "path", "rect", "line", "circle", "polyline", "polygon", "text", "tspan", "desc",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
 
@@ -35,7 +37,9 @@ class Parsed(HTMLParser):
         for name, value in attributes.items():
             assert not name.startswith("on") and name not in ("style", "srcdoc", "formaction"), (tag, attributes)
             if name in ("href", "src", "action"):
-                assert value.startswith(LEADING), (tag, attributes)
+                assert value.startswith(LEADING) or (tag == "a" and value.startswith("#")), (tag, attributes)
+        if tag == "script":
+            assert attributes.keys() == {"type", "src"} and attributes["type"] == "module", attributes
         self.elements.append((tag, attributes))
         if tag not in ALONE:
             self._open.append(tag)
@@ -52,6 +56,7 @@ class Parsed(HTMLParser):
             self._link = None
 
     def handle_data(self, data: str) -> None:
+        assert "script" not in self._open or not data.strip(), data
         self.text += data
         if {"td", "th"} & set(self._open):
             self.rows[-1][-1] += data

@@ -14,13 +14,13 @@ from svc.pages.templates import Templates
 from tests.support.pages import Parsed
 from tests.support.profile import half_by_day
 
-FRAME = Frame("../", "../_pages/", "../p.css", "../i.svg", "http://x/", "", "", "")
+FRAME = Frame("../", "../_pages/", "../p.css", "../i.svg", "http://x/", "", "", "", {"page": "../page.js"})
 HOSTILE = "\"><img src=x onerror=alert(1)><script>'&"
 
 
 def error(text: str) -> dict[str, Any]:
     names = ("title", "code", "detail", "request", "before", "at")
-    frame = Frame("../", "../_pages/", "../p.css", "../i.svg", text, text, "", "")
+    frame = Frame("../", "../_pages/", "../p.css", "../i.svg", text, text, "", "", {"page": "../page.js"})
     return {
         "frame": frame,
         "status": 403,

@@ -1,0 +1,138 @@
+"""What a view of the console is given: who asks, where, what was sent; and how it runs operations and shows pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from svc.auth.users import User
+from svc.console.places import PLACES, Place
+from svc.errors import Problem, Refusal
+from svc.http.compression import Compression
+from svc.logs.redact import redacted
+from svc.messages import HeaderPairs, Request, Response
+from svc.operations.node import Node
+from svc.operations.permissions import authorize
+from svc.operations.registry import by_name
+from svc.operations.service import Operations
+from svc.pages.cells import shortened
+from svc.pages.frame import PAIRS, frame_of
+from svc.pages.sent_form import SentForm
+from svc.pages.tokens import form_token
+
+if TYPE_CHECKING:
+    from svc.pages.templates import Templates
+
+ROOT = "/console/"
+_LONGEST_FAULT = 5000
+_NO_STORE = ("Cache-Control", "no-store")
+
+
+def root_of_console(path: str) -> str:
+    """The relative address of the console.
+
+    >>> [root_of_console(path) for path in ("/", "/console/", "/console/users", "/console/users/ann")]
+    ['./console/', './', './', '../']
+    """
+    depth = path.count("/") - 1
+    return "./console/" if depth == 0 else "../" * (depth - 1) or "./"
+
+
+class ConsolePage:
+    """`user`: who asks, logged in and with a role. `place`: where; `rest`: the decoded segments of the path behind it. `fields`: of the address.
+    `form`: what was posted, its token checked; None for GET."""
+
+    def __init__(
+        self, operations: Operations, templates: Templates, compression: Compression, request: Request, place: Place, rest: list[str]
+    ) -> None:
+        assert isinstance(request.user, User)
+        self.request = request
+        self.user: User = request.user
+        self.place = place
+        self.rest = rest
+        self.fields: Mapping[str, str] = {}
+        self.form: SentForm | None = None
+        self._operations = operations
+        self._templates = templates
+        self._compression = compression
+
+    @property
+    def node(self) -> Node:
+        return self._operations.node
+
+    # --- operations ------------------------------------------------------------------------------------------------------------------
+
+    async def run(self, operation: str, **fields: Any) -> Any:
+        """What an operation answers to this caller, as Python values, once what it wrote is on the disk. Raises Problem."""
+        body = {"operation": operation, **fields}
+        row = by_name()[operation]
+        logger = self.node.logs.logger.with_tag("operation")
+        if row.logged and logger.is_enabled("info"):
+            logger.info({**redacted(body, row.secrets), "user": self.user.username})
+        return await self._operations.perform(body, self.user, authorize=True)
+
+    def may(self, operation: str, **fields: Any) -> bool:
+        """Whether the caller may run it, as far as that is known without running it."""
+        try:
+            authorize(by_name()[operation], operation, fields, self.user, self.node)
+        except Problem:
+            return False
+        return True
+
+    # --- answers ---------------------------------------------------------------------------------------------------------------------
+
+    def at(self, path: str = "", **fields: str) -> str:
+        """A relative address of the console. `path`: below its root, percent-encoded; `fields`: of its query, those that are empty are left out."""
+        query = urlencode({name: value for name, value in fields.items() if value})
+        return f"{self.root}{path}" + (f"?{query}" if query else "")
+
+    @property
+    def root(self) -> str:
+        """The relative address of the console."""
+        return root_of_console(self.request.pathname)
+
+    async def show(
+        self,
+        template: str,
+        *,
+        title: str = "",
+        status: int = 200,
+        pairs: HeaderPairs | None = None,
+        fault: Problem | None = None,
+        **values: Any,
+    ) -> Response:
+        """A page. `fault`: why what was sent was refused; its template shows `{{ fault }}`, a text, and `{{ faults }}`, what its object says besides."""
+        own: HeaderPairs = [_NO_STORE, *(pairs or ()), *(() if fault is None else fault.headers)]
+        common: dict[str, Any] = {
+            "frame": frame_of(self.request, has_login=False),
+            "title": title or self.place.title,
+            "trail": [],
+            "console": self.root,
+            "place": self.place,
+            "groups": self._groups(),
+            "token": form_token(self.request),
+            "fault": "" if fault is None else shortened(fault.message, _LONGEST_FAULT),
+            "fault_code": "" if fault is None else f"{fault.status_code} {fault.code}",
+            "faults": fault.body if isinstance(fault, Refusal) else {},
+            "note": shortened(self.fields.get("note", ""), 300),
+        }
+        common["frame"].home = self.root
+        body = await self._templates.render(template, {**common, **values})
+        names = {name.lower() for name, _ in own}
+        pairs = [*own, *(pair for pair in PAIRS if pair[0].lower() not in names)]
+        return self._compression.apply(
+            self.request, Response(body, fault.status_code if fault is not None and status == 200 else status, pairs=pairs)
+        )
+
+    def see_other(self, path: str, note: str = "", **fields: str) -> Response:
+        """Where a form leads: a page of the console. `note`: what was done, which the page says."""
+        return Response(None, 303, pairs=[("Location", self.at(path, **fields, note=note)), _NO_STORE])
+
+    def _groups(self) -> list[tuple[str, list[Place]]]:
+        """The places that the caller sees, in their groups."""
+        found: dict[str, list[Place]] = {}
+        for place in PLACES:
+            if not place.operation or self.may(place.operation):
+                found.setdefault(place.group, []).append(place)
+        return list(found.items())

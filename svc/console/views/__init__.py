@@ -1,0 +1,1 @@
+"""The views of the console: a module for each place, named in `places`."""

@@ -1,0 +1,43 @@
+// What every page has: keys that lead somewhere, and a warning before what was entered is lost. Pages do all they can do without it.
+
+const status = document.getElementById("status");
+
+/** Say something to those who see the page and to those who hear it. */
+export function tell(text) {
+  if (status) status.textContent = text;
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+    tell("Copied");
+  });
+}
+
+const isTyping = (element) => element instanceof Element && element.matches("input, textarea, select, [contenteditable]");
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) {
+    if (event.key === "Enter" && event.target instanceof Element) event.target.closest("form[data-run]")?.requestSubmit();
+    return;
+  }
+  if (event.key === "Escape" && isTyping(event.target)) event.target.blur();
+  if (isTyping(event.target)) return;
+  const found = event.key === "?" ? document.getElementById("keys") : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (!found) return;
+  event.preventDefault();
+  if (found instanceof HTMLDialogElement) found.showModal();
+  else if (isTyping(found)) found.focus();
+  else found.click();
+});
+
+for (const form of document.querySelectorAll("form[data-unsaved]")) {
+  const state = () => JSON.stringify([...new FormData(form)].map(([name, value]) => [name, value instanceof File ? `${value.name} ${value.size}` : value]));
+  const before = state();
+  let isSent = false;
+  form.addEventListener("submit", () => { isSent = true; });
+  addEventListener("beforeunload", (event) => {
+    if (!isSent && state() !== before) event.preventDefault();
+  });
+}
