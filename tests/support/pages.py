@@ -7,10 +7,11 @@ from html.parser import HTMLParser
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 ALONE = {"meta", "link", "img", "input", "br", "hr"}
 KNOWN = ALONE | {
-    "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "p", "code", "form", "select", "option", "button",
-    "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark", "textarea", "script", "h3", "h4", "dialog", "fieldset", "legend", "details", "summary", "ol", "caption", "figure", "figcaption",
-    "footer", "section", "progress", "ins", "del", "time", "output", "datalist", "optgroup", "strong", "em", "kbd", "small", "template", "audio", "video",
-    "svg", "g", "path", "rect", "line", "circle", "polyline", "polygon", "text", "tspan", "desc",
+    "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "h3", "h4", "p", "code", "form", "select", "option",
+    "optgroup", "button", "ul", "ol", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
+    "textarea", "script", "dialog", "fieldset", "legend", "details", "summary", "figure", "figcaption", "footer", "section", "progress", "ins", "del",
+    "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "audio", "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
+    "polygon", "text", "tspan", "desc",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
 

@@ -124,7 +124,8 @@ def show(site: Application, target: str, status: int = 200, **fields: str) -> Pa
     assert found == status, (found, body)
     assert answered["content-type"] == "text/html; charset=utf-8"
     assert answered["content-security-policy"] == (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; "
+        "base-uri 'none'"
     )
     assert (answered["x-content-type-options"], answered["referrer-policy"]) == ("nosniff", "same-origin")
     assert answered["vary"] == "Accept, Accept-Encoding, Authorization, Cookie" and "etag" not in answered
