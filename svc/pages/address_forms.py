@@ -29,8 +29,8 @@ class AddressForm:
 @dataclass(slots=True)
 class TableAddress:
     """`base`: the address without its query. `query`: with the limit of the page. `offset`: the position of the first row, None where that is not known.
-    `is_all`: these are all rows that the query finds. `names`: the attributes that rows have, None if some are not declared. `is_whole`: of the table itself, not of
-    the keys that begin in some way, and without code of an application in front of it."""
+    `is_all`: these are all rows that the query finds. `names`: the attributes that rows have, None if some are not declared. `is_whole`: of the table itself,
+    not of the keys that begin in some way, and without code of an application in front of it."""
 
     base: str
     table: Table
@@ -54,7 +54,10 @@ def address_forms(address: TableAddress, *, graphql: str, may_sql: bool) -> list
     texts = {
         "URL": url,
         "curl": f'curl -g -u "$LOGIN" {shlex.quote(url)}',
-        "Python": f'import os\nimport httpx\n\nlogin = tuple(os.environ["LOGIN"].split(":", 1))\nrows = httpx.get({url!r}, auth=login).raise_for_status().json()',
+        "Python": (
+            'import os\nimport httpx\n\nlogin = tuple(os.environ["LOGIN"].split(":", 1))\n'
+            f"rows = httpx.get({url!r}, auth=login).raise_for_status().json()"
+        ),
         "JavaScript": (
             "const headers = { Accept: 'application/json', Authorization: `Basic ${btoa(process.env.LOGIN)}` }\n"
             f"const rows = await (await fetch({json.dumps(url)}, {{ headers }})).json()"
@@ -96,7 +99,8 @@ def _graphql(address: TableAddress, field: str) -> str:
     if query.after is not None:
         arguments.append(f"_after: {json.dumps(query.after)}")
     selection = _names(address.names) if query.select is None else _selection(query.select)
-    return f"{{\n  {field}{f'({", ".join(arguments)})' if arguments else ''} {selection}\n}}"
+    given = f"({', '.join(arguments)})" if arguments else ""
+    return f"{{\n  {field}{given} {selection}\n}}"
 
 
 def _names(names: list[str] | None) -> str:

@@ -145,7 +145,7 @@ def collection_page(
         return page
     if query.aggregate is None:
         scans = bool(getattr(None if registration is None else registration.resource, "allow_full_scan", False))
-        _add_orders(rows.columns, table, query, variants, scans=scans)
+        _add_orders(rows.columns, planned, query, variants, scans=scans)
         if is_plain:
             page.filter = filter_form(filterable(table, planned.visible), query)
             page.count = _count_form(table, planned.visible, page.filter.query)
@@ -237,7 +237,7 @@ def _rows(
                 row.append(cell)
         return row
 
-    types = table.attributes
+    types = seen_attributes(table, planned.visible)
     columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
     return Rows(columns, map(cells, values), count, hidden, len(names) - len(shown), is_counted)
 
@@ -342,11 +342,12 @@ def _divided(names: Iterable[Any]) -> tuple[list[Any], list[str]]:
     return every[:MOST_COLUMNS], [shortened(str(name), CELL) for name in every[MOST_COLUMNS : MOST_COLUMNS + MOST_HIDDEN]]
 
 
-def _add_orders(columns: list[Column], table: Table, query: Query, variants: Variants, *, scans: bool) -> None:
+def _add_orders(columns: list[Column], planned: PlannedQuery, query: Query, variants: Variants, *, scans: bool) -> None:
     now = query.sort[0] if query.sort else None
+    known = seen_attributes(planned.table, planned.visible)
     for column in columns:
-        attribute = table.attributes.get(column.name)
-        if attribute is None or not can_be_sorted(attribute, table, query, scans=scans):
+        attribute = known.get(column.name)
+        if attribute is None or not can_be_sorted(attribute, planned.table, query, scans=scans):
             continue
         column.up = variants.sorted_by(column.name, descending=False)
         column.down = variants.sorted_by(column.name, descending=True)
@@ -367,6 +368,12 @@ def _count_form(table: Table, visible: frozenset[str] | None, query: str) -> Cou
     attributes = [each for each in shown_attributes(table, visible) if each.stored and each.type not in ("Blob", "Bytes")]
     fields = [each.name for each in attributes if each.name != table.primary_key]
     return CountForm(fields, [each.name for each in attributes if each.type in _NUMBERS and not each.elements], query)
+
+
+def seen_attributes(table: Table, visible: frozenset[str] | None) -> Mapping[str, Attribute]:
+    """The attributes that a caller may know of, by name."""
+    known = table.attributes
+    return known if visible is None else {name: known[name] for name in visible if name in known}
 
 
 def shown_attributes(table: Table, visible: frozenset[str] | None) -> list[Attribute]:

@@ -73,8 +73,8 @@ class FilterForm:
 
 @dataclass(slots=True)
 class FilterLine:
-    """The query as text, to be written. `names`: (as the language writes it, type) of the attributes that there are. `fault`: what is wrong with it, `before`, `at`,
-    `behind`: where."""
+    """The query as text, to be written. `names`: (as the language writes it, type) of the attributes that there are. `fault`: what is wrong with it, `before`,
+    `at`, `behind`: where."""
 
     text: str
     names: list[tuple[str, str]] = field(default_factory=list)

@@ -118,6 +118,8 @@ class Pages(ResponseBuilder):
         if form == OPEN:
             registration = self._registration(request)
             location = "" if registration is None else self.links(request).record_at(registration, opened_key(text))
+            if not location:
+                raise ClientError("No record can have this key", code="BAD_VALUE")
             return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
         try:
             query = filtered(text, table, resource.queries)
@@ -233,7 +235,12 @@ class Pages(ResponseBuilder):
         page.total = page.total if total is None else total
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
         tools = TableTools()
-        if query is not None and registration is not None and registration.pattern is None and not _reads_paths_itself(registration.resource):
+        if (
+            query is not None
+            and registration is not None
+            and registration.pattern is None
+            and not _reads_paths_itself(registration.resource)
+        ):
             around = Surroundings(request, registration, self.endpoints, user_of(request), target.prefix is None)
             tools = table_tools(page, rows, query, around)
         shown = {

@@ -27,8 +27,8 @@ _FOLDED = str.maketrans({"/": "_", "\\": "_"})
 
 @dataclass(slots=True)
 class TableTools:
-    """`sizes`: (rows of a page, its address, "" for this one). `opens`: whether there is a form for a key. `live`: the address of the events, "" if there are none.
-    `files`: (name, address, name of the file) with all rows."""
+    """`sizes`: (rows of a page, its address, "" for this one). `opens`: whether there is a form for a key. `live`: the address of the events, "" if there
+    are none. `files`: (name, address, name of the file) with all rows."""
 
     line: FilterLine | None = None
     columns: ColumnForm | None = None
@@ -55,7 +55,10 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
     """`query`: what the address asks for."""
     table, registration = planned.table, around.registration
     is_plain = not hasattr(registration.resource, "application")
-    tools = TableTools(files=_files(around.request, query, table.name))
+    tools, variants = TableTools(), Variants(query)
+    if variants.is_empty:  # a long query, which nothing repeats
+        return tools
+    tools.files = _files(around.request, query, table.name)
     if query.aggregate is None or query.aggregate.kind != "count":
         size = query.limit or ROWS
         sizes = [(each, "" if each == size else printed(replace(query, limit=each, offset=0, after=None)) or "") for each in SIZES]
@@ -67,7 +70,7 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
         tools.opens = query.aggregate is None and around.is_whole
         if query.aggregate is None and around.is_whole and not rule_members(planned.plan.table):
             indexed = set(filterable(table, planned.visible))
-            tools.facets = facets_of(table, [each for each in attributes if each.name in indexed], conditions_of(query), Variants(query))
+            tools.facets = facets_of(table, [each for each in attributes if each.name in indexed], conditions_of(query), variants)
         tools.live = _live(page, query, registration)
     tools.forms = _forms(page, planned, query, around, is_plain=is_plain)
     return tools
