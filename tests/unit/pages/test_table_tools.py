@@ -68,7 +68,7 @@ def as_ann(site: Application) -> Iterator[Application]:
 
 
 def show(site: Application, target: str, status: int = 200) -> Parsed:
-    found, answered, body = site.answer("GET", target, accept=BROWSER)
+    found, _, body = site.answer("GET", target, accept=BROWSER)
     assert found == status, (found, body)
     return Parsed(body)
 
@@ -163,8 +163,8 @@ def test_columns_are_chosen(site: Application) -> None:
     assert [cell.split()[0] for cell in page.rows[0]] == ["price", "id"] and page.links[
         "Show the usual columns"
     ] == "?name==n1&sort(-price)"
-    boxes = [each["value"] for tag, each in page.elements if tag == "input" and each.get("name") == "_show"]
-    assert boxes[:2] == ["price", "id"], "in their order"
+    names = [each["value"] for tag, each in page.elements if tag == "input" and each.get("name") == "_show"]
+    assert names[:2] == ["price", "id"], "in their order"
     assert send(site, "/Seat/", ("_columns", query))[1] == "?name==n1&sort(-price)"
     assert send(site, "/Seat/", ("_columns", ""), ("_show", "id"))[1] == "?select(id,)"
     kept = show(site, "/Seat/?select(id,show{title})").find("input", name="_columns")["value"]
@@ -177,7 +177,7 @@ def test_columns_that_may_not_be_read_are_not_offered(as_ann: Application) -> No
     boxes = [each["value"] for tag, each in page.elements if tag == "input" and each.get("name") == "_show"]
     assert boxes == ["id", "name", "showId"] and "price" not in page.text and "many" not in page.text
     page = show(as_ann, "/Seat/?select(id,price,prices)&sort(id)")
-    assert page.rows[0][1:] == ["price", "prices"], "of neither is a type told, or a way to sort by it"
+    assert [cell.split()[0] for cell in page.rows[0]] == ["id"], "of neither anything is told"
     assert send(as_ann, "/Seat/", ("_filter", "price=gt=1"))[0] == send(as_ann, "/Seat/", ("_filter", "prices=gt=1"))[0] == 403
 
 
