@@ -126,7 +126,6 @@ def _forms(page: CollectionPage, planned: PlannedQuery, query: Query, around: Su
 
 def _field(endpoints: Mapping[str, Any], registration: Registration) -> str:
     """The name of the resource in the extended form of GraphQL; "" if there is none."""
-    options = getattr(endpoints.get("/graphql"), "options", None)
-    is_there = getattr(options, "extended", False) and registration.visible("graphql")
+    is_there = getattr(endpoints.get("/graphql"), "is_extended", False) and registration.visible("graphql")
     path = registration.path
     return path if is_there and path.isidentifier() and path.isascii() and not path.startswith("__") else ""
