@@ -84,11 +84,11 @@ class Chip:
 
 @dataclass(slots=True)
 class Rows:
-    """A table of values. `rows`: made while they are shown. `count`: how many. `hidden`: some names of columns that there was no room for; `more`: how
-    many they are, at least that many if not `is_counted`."""
+    """A table of values. `rows`: cells, or values; made while they are shown. `count`: how many. `hidden`: some names of columns that there was no room
+    for; `more`: how many they are, at least that many if not `is_counted`."""
 
     columns: list[Column]
-    rows: Iterator[list[Cell]]
+    rows: Iterator[list[Any]]
     count: int
     hidden: list[str] = field(default_factory=list)
     more: int = 0
@@ -220,7 +220,7 @@ def _rows(
     labels = Labels()
     grouped = {} if query is None else _grouped(query, table)
 
-    def cells(value: Mapping[str, Any]) -> list[Cell]:
+    def cells(value: Mapping[str, Any]) -> list[Any]:
         row = []
         for name in shown:
             member = value.get(name, MISSING)
@@ -231,10 +231,9 @@ def _rows(
             elif name in grouped and variants is not None:
                 row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
-                cell = foreign_cell(member, targets[name], links) if name in targets else cell_of(member)
-                if name in titles:
-                    cell.note = labels.of(targets[name], titles[name], member)
-                row.append(cell)
+                row.append(foreign_cell(member, targets[name], links) if name in targets else member)
+                if name in titles and (label := labels.of(targets[name], titles[name], member)):
+                    row[-1].note = label
         return row
 
     types = seen_attributes(table, planned.visible)
