@@ -53,7 +53,7 @@ MOST_ROWS = 200  # ... of any page
 MOST_COLUMNS = 60
 MOST_HIDDEN = 50  # names of others that are told
 MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
-_TITLES = ("name", "title", "label")  # what records are called, if they have one of these
+TITLES = ("name", "title", "label")  # what records are called, if they have one of these
 _LONGEST_NOTE = 80  # characters of what else was selected of a joined record
 _NUMBERS = frozenset(("Int", "Long", "Float", "BigInt"))
 MOST_CHIPS = 50  # conditions that can be removed by a link
@@ -253,7 +253,7 @@ def related_cell(value: Any, target: Table, links: Links) -> Cell:
 def _label(record: dict[str, Any], target: Table, links: Links) -> Cell:
     key = target.primary_key
     texts = [name for name, value in record.items() if isinstance(value, str) and value and name != key]
-    name = next((name for name in _TITLES if name in texts), texts[0] if texts else key if key in record else None)
+    name = next((name for name in TITLES if name in texts), texts[0] if texts else key if key in record else None)
     if name is None:
         return cell_of(record)
     others = {other: value for other, value in record.items() if other not in (name, key)}

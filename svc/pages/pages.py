@@ -32,7 +32,9 @@ from svc.pages.filters import filled_form, filtered, is_form, is_view, reference
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
-from svc.pages.record import RecordPage, record_page, selected_page
+from svc.pages.lookups import Lookups
+from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, neighbours, record_page, selected_page
+from svc.pages.related import related_records
 from svc.pages.statement import StatementForm, found_page, place_of
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
@@ -150,7 +152,7 @@ class Pages(ResponseBuilder):
             return super().record(request, target, record, preferences)
         if record.visible is not None:
             value = narrow(value, record.visible)
-        return self._record_page(request, target, record, value)
+        return self._record_page(request, target, record, value, is_short=len(raw) <= LONG_RECORD)
 
     def selected(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
@@ -247,10 +249,22 @@ class Pages(ResponseBuilder):
                 deadline = self._now() + SLICE
         return values
 
-    def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
-        registration = self._registration(request)
-        page = record_page(record.table, value, record.visible, registration, self.links(request))
-        return self._show_record(request, registration, target, page)
+    async def _record_page(
+        self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any], *, is_short: bool
+    ) -> Response:
+        """`is_short`: it can be made JSON in one go."""
+        registration, links, table = self._registration(request), self.links(request), record.table
+        page = record_page(table, value, record.visible, registration, links)
+        page.json = json_of(value) if is_short else ""
+        lookups = Lookups(request, self._now, self._wall)
+        page.related = await related_records(table, value, record.visible, links, lookups)
+        if registration is not None and target.id is not None:
+            page.live = live_address(registration, target.id, request, links)
+            page.previous, page.next = await neighbours(registration, target.id, links, lookups)
+            if self.operate is not None and may_see_history(registration, user_of(request)):
+                page.views.append(("History", "?_view=history", "h"))
+        response: Response = await self._show_record(request, registration, target, page)
+        return response
 
     def _show_record(self, request: Request, registration: Registration | None, target: RequestTarget, page: RecordPage) -> Any:
         shown = {
