@@ -51,7 +51,7 @@ def end_jobs(site: Application, node: Node) -> None:
     """Wait until all jobs have ended."""
 
     async def wait() -> None:
-        while len(node.jobs):
+        while len(node.jobs):  # noqa: ASYNC110 - nothing tells of it
             await asyncio.sleep(0)
 
     site.run(wait(), 1_000_000)
