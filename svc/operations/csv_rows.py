@@ -84,7 +84,9 @@ class CsvRowParser:
     Rows without any content are left out. Raises ValidationError for what cannot be read, with the line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str = ",") -> None:
+        """`separator`: of cells, one character."""
+        self._separator = separator
         self._rest = ""  # the beginning of a line
         self._lines: list[str] = []  # whole ones, from the beginning of a row
         self._line = 0  # lines before them
@@ -121,17 +123,18 @@ class CsvRowParser:
             raise _fault(f"The quoted cell that begins in line {self._line + 1} or later has no end", self._line + 1)
 
     def _take(self, text: str, may_end: bool) -> None:
-        lines = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
-        is_open, self._lines = self._is_open, self._lines + lines
+        taken = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
+        is_open, self._lines = self._is_open, self._lines + taken
         if self.is_export is None:
             header = next((line for line in self._lines if line.strip("\r\n")), None)
             if header is not None:
-                self.is_export = is_export(header)
+                self.is_export = self._separator == "," and is_export(header)
                 self.is_quoted = _one_quoted(header.rstrip("\r\n")) is not None
         if not is_open and '"' not in text:
-            self._split = iter([line.rstrip("\r\n").split(",", MAX_COLUMNS) for line in lines])
+            self._split = iter([line.rstrip("\r\n").split(self._separator, MAX_COLUMNS) for line in taken])
         elif may_end:
-            self._reader = csv.reader(chain(_marked(self._lines) if self.is_export else self._lines, _no_more()))
+            lines = chain(_marked(self._lines) if self.is_export else self._lines, _no_more())
+            self._reader = csv.reader(lines, delimiter=self._separator)
             self._is_open = False
 
     def rows(self, limit: int) -> list[list[str]]:
