@@ -203,7 +203,7 @@ class _Load:
 
     async def _csv_records(self) -> AsyncGenerator[list[Record | RefusedRecord]]:
         await self._source.check_encoding()
-        rows = CsvRowParser(self._separator)
+        rows = CsvRowParser(self._separator, quotes_mean_text=self._call["quotes_mean_text"] is True)
         async for text in self._source.pieces():
             async for records in self._taken(rows, text):
                 yield records
@@ -325,6 +325,11 @@ SEPARATOR = Field(
     "What separates cells: a comma (default), a semicolon, a tab or a bar.",
     check=lambda value, field: _separator_fault(value),
 )
+QUOTES = Field(
+    "quotes_mean_text",
+    "bool",
+    'Whether quotes tell text from other values, as in CSV of this server: `"1.10"` is text, `""` the empty one. Default: as the header says.',
+)
 ENCODING = Field(
     "encoding",
     "string",
@@ -382,6 +387,7 @@ OPERATIONS = (
             Field("data", "string", "The CSV string, with a header row.", required=True),
             ACTION,
             SEPARATOR,
+            QUOTES,
             COLUMNS,
         ),
         returns=RETURNS,
@@ -404,6 +410,7 @@ OPERATIONS = (
             ENCODING,
             ACTION,
             SEPARATOR,
+            QUOTES,
             COLUMNS,
         ),
         returns=RETURNS,
@@ -443,6 +450,7 @@ OPERATIONS = (
             ENCODING,
             ACTION,
             SEPARATOR,
+            QUOTES,
             COLUMNS,
         ),
         returns=RETURNS,
@@ -465,7 +473,7 @@ OPERATIONS = (
         summary="Load records from a CSV or JSON object in S3.",
         permission=UPSERT,
         handler=import_from_s3,
-        fields=(DATABASE, TABLE, S3, ENCODING, ACTION, SEPARATOR, COLUMNS),
+        fields=(DATABASE, TABLE, S3, ENCODING, ACTION, SEPARATOR, QUOTES, COLUMNS),
         returns=RETURNS,
         notes=_with_errors(
             NOTES,

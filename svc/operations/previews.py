@@ -8,7 +8,7 @@ from typing import Any
 
 from svc.content.csv_reader import MAX_COLUMNS
 from svc.errors import ValidationError
-from svc.operations.csv_rows import QUOTED, CsvRowParser
+from svc.operations.csv_rows import QUOTED, CsvRowParser, is_export
 from svc.operations.json_records import JsonRecordParser
 from svc.operations.load_sources import StreamSource
 from svc.operations.loads import SEPARATORS
@@ -33,6 +33,7 @@ class Preview:
 
     format: str
     separator: str = ","
+    quotes_mean_text: bool = False
     columns: list[str] = field(default_factory=list)
     rows: list[list[Any]] = field(default_factory=list)
     is_cut: bool = False
@@ -65,7 +66,8 @@ async def _read(source: StreamSource, slices: Slices, format_name: str | None, s
             found = Preview(format_name or _format_of(start))
             if found.format == CSV:
                 found.separator = separator or separator_of(start)
-                rows = CsvRowParser(found.separator)
+                found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
+                rows = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
             else:
                 records = JsonRecordParser()
         done += len(text)
@@ -89,7 +91,7 @@ async def _read(source: StreamSource, slices: Slices, format_name: str | None, s
     if found is None or not taken:
         raise ValidationError("The file has no rows")
     if rows is not None:
-        _take_rows(found, taken, is_export=bool(rows.is_export))
+        _take_rows(found, taken)
     else:
         _take_records(found, taken)
     return found
@@ -110,15 +112,21 @@ def separator_of(text: str) -> str:
     return max(SEPARATORS, key=lambda each: (outside.count(each), each == ","))
 
 
-def _take_rows(found: Preview, taken: list[list[str]], *, is_export: bool) -> None:
+def _take_rows(found: Preview, taken: list[list[str]]) -> None:
     header, *rows = taken
     if len(header) > MAX_COLUMNS:
         raise ValidationError(f"The CSV has more than {MAX_COLUMNS} columns")
-    found.columns = [name.removeprefix(QUOTED) if is_export else name for name in header]
+    quoted = [name.startswith(QUOTED) for name in header]
+    is_bare = any(cell and not cell.startswith(QUOTED) for row in rows for cell in row)
+    is_export = (
+        found.separator == "," and sum(quoted) == len(header) - 1 > 0
+    )  # as `csv_rows.is_export` sees it, which looks at it more closely
+    found.quotes_mean_text = is_export or (all(quoted) and is_bare)
+    found.columns = [name.removeprefix(QUOTED) for name in header]
     found.is_cut = len(rows) > ROWS
     width = len(header)
     for row in rows[:ROWS]:
-        cells = [cell.removeprefix(QUOTED) if is_export else cell for cell in row[:width]]
+        cells = [cell.removeprefix(QUOTED) for cell in row[:width]]
         found.rows.append([cell[:MOST_SHOWN] for cell in cells] + [""] * (width - len(cells)))
 
 

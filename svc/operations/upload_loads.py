@@ -9,7 +9,7 @@ from svc.deploying.payloads import Payload
 from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field
 from svc.operations.load_sources import ReadableContent, opened
-from svc.operations.loads import ACTION, COLUMNS, ENCODING, NOTES, RETURNS, SEPARATOR, STARTED, checked_action, start_load
+from svc.operations.loads import ACTION, COLUMNS, ENCODING, NOTES, QUOTES, RETURNS, SEPARATOR, STARTED, checked_action, start_load
 from svc.operations.operation import UPSERT, Operation
 from svc.operations.previews import CSV, FORMATS, MOST_READ, ROWS, described_columns, preview_of, refuse_archive
 from svc.operations.uploads import KEPT_SECONDS, MOST_BYTES, OF_A_USER, Purpose
@@ -37,6 +37,7 @@ async def read_upload(call: Call) -> dict[str, Any]:
     return {
         "format": found.format,
         "separator": found.separator if found.format == CSV else None,
+        "quotes_mean_text": found.quotes_mean_text if found.format == CSV else None,
         "columns": described_columns(found, call.table),
         "rows": found.rows,
         "more": found.is_cut,
@@ -119,14 +120,16 @@ OPERATIONS = (
         permission=UPSERT,
         handler=read_upload,
         fields=(DATABASE, TABLE, _ID(), _FORMAT, SEPARATOR, ENCODING, ACTION, _HOLDER),
-        returns="`format` and `separator` as they are, or seem to be; `columns`, each `{name, attribute, type}`; up to 20 `rows`, lists; `more`: whether "
+        returns="`format`, `separator` and `quotes_mean_text` as they are, or seem to be; `columns`, each `{name, attribute, type}`; up to 20 `rows`, lists; `more`: whether "
         "there are others.",
         notes="`attribute` is the one that a column seems to be: that of its name, or of one that differs in case, spaces and signs; null if there is none. "
+        "Quotes seem to mean text if all names are in quotes and some of the cells below are not, or if the header says so. "
         f"`type`: as declared, null if it is not. The first {ROWS} rows have to lie in the first {MOST_READ:,} characters. Long values are cut.",
         example=_EXAMPLE,
         example_answer={
             "format": "csv",
             "separator": ",",
+            "quotes_mean_text": False,
             "columns": [{"name": "id", "attribute": "id", "type": "ID"}, {"name": "Species", "attribute": "species", "type": "String"}],
             "rows": [["1", "fern"]],
             "more": False,
@@ -140,7 +143,7 @@ OPERATIONS = (
         summary="Load the records of a file that is kept.",
         permission=UPSERT,
         handler=load_upload,
-        fields=(DATABASE, TABLE, _ID(), _FORMAT.but(default=CSV), SEPARATOR, ENCODING, COLUMNS, ACTION, _HOLDER),
+        fields=(DATABASE, TABLE, _ID(), _FORMAT.but(default=CSV), SEPARATOR, QUOTES, ENCODING, COLUMNS, ACTION, _HOLDER),
         returns=RETURNS,
         notes=f"The file is removed when the job begins. What CSV means is said at [`csv_data_load`](#csv_data_load).\n\n{NOTES}",
         example={**_EXAMPLE, "action": "upsert", "columns": {"Species": "species"}},

@@ -232,6 +232,7 @@ class Pages(ResponseBuilder):
             "formats": [
                 *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
                 *self._description(request, registration),
+                *self._import(request, registration),
             ],
         }
         return await self._show(request, "collection.html", shown)
@@ -431,6 +432,13 @@ class Pages(ResponseBuilder):
             return []
         path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
         return [("Attributes", root_of(request.pathname) + path)]
+
+    def _import(self, request: Request, registration: Registration | None) -> list[tuple[str, str]]:
+        """(name, address) of the view that loads a file into a table."""
+        from svc.pages.importing.offer import may_import
+
+        is_offered = self.operate is not None and registration is not None and may_import(registration, user_of(request))
+        return [("Import", "?_view=import")] if is_offered else []
 
     def trail(self, registration: Registration | None) -> list[tuple[str, str]]:
         """(text, path from the root) of the resource that a page is below."""

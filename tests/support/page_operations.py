@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from svc.auth.sessions import Sessions
 from svc.auth.tokens import Tokens
@@ -45,6 +47,17 @@ def with_operations(site: Application, root: Path) -> Node:
     operations = Operations(made)
     node.rest.use_operations(lambda body, user: operations.perform(body, user, authorize=True))
     return made
+
+
+class InlineWorker:
+    """In place of `load_sources.Worker`: a node of tests has no way to wait for its thread."""
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+    def end(self, last: Callable[[], object] | None = None) -> None:
+        if last is not None:
+            last()
 
 
 def end_jobs(site: Application, node: Node) -> None:

@@ -74,6 +74,7 @@ def test_kept_read_loaded(node: OperationsNode) -> None:
     assert found == {
         "format": "csv",
         "separator": ";",
+        "quotes_mean_text": False,
         "columns": [
             {"name": "ID", "attribute": "id", "type": "Int"},
             {"name": "Species", "attribute": "species", "type": "String"},
@@ -232,6 +233,24 @@ def test_rows_of_any_length(node: OperationsNode) -> None:
     found = node.run("read_upload", table="plant", upload=upload)
     assert found["rows"][:2] == [["1", ""], ["2", "b"]] and len(found["rows"]) == 20 and found["more"] is True
     assert load(node, upload)["result"]["written"] == 49
+
+
+@pytest.mark.parametrize(
+    ("text", "is_meant", "value"),
+    [('"id","a"\n"x",1.10\n"y","1.10"\n', True, "1.10"), ('"id","a"\n"y","1.10"\n', False, 1.1), ('id,a\ny,"1.10"\n', False, 1.1)],
+)
+def test_quotes_that_mean_text(node: OperationsNode, text: str, is_meant: bool, value: Any) -> None:
+    upload = add(node, text, table="free")
+    found = node.run("read_upload", table="free", upload=upload)
+    assert found["quotes_mean_text"] is is_meant and [each["name"] for each in found["columns"]] == ["id", "a"]
+    load(node, upload, table="free", quotes_mean_text=is_meant)
+    assert content(node, "free")["y"]["a"] == value and content(node, "free")["y"]["id"] == "y"
+
+
+def test_quotes_with_other_separators(node: OperationsNode) -> None:
+    upload = add(node, '"id";"a"\n"y";"1;10 ""x"""\n"z";\n"v";""\n', table="free")
+    load(node, upload, table="free", separator=";", quotes_mean_text=True)
+    assert content(node, "free") == {"y": {"id": "y", "a": '1;10 "x"'}, "z": {"id": "z"}, "v": {"id": "v", "a": ""}}
 
 
 def test_bad_ids(node: OperationsNode) -> None:
