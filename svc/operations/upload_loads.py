@@ -120,8 +120,8 @@ OPERATIONS = (
         permission=UPSERT,
         handler=read_upload,
         fields=(DATABASE, TABLE, _ID(), _FORMAT, SEPARATOR, ENCODING, ACTION, _HOLDER),
-        returns="`format`, `separator` and `quotes_mean_text` as they are, or seem to be; `columns`, each `{name, attribute, type}`; up to 20 `rows`, lists; `more`: whether "
-        "there are others.",
+        returns="`format`, `separator` and `quotes_mean_text` as they are, or seem to be; `columns`, each `{name, attribute, type}`; up to 20 `rows`, "
+        "lists; `more`: whether there are others.",
         notes="`attribute` is the one that a column seems to be: that of its name, or of one that differs in case, spaces and signs; null if there is none. "
         "Quotes seem to mean text if all names are in quotes and some of the cells below are not, or if the header says so. "
         f"`type`: as declared, null if it is not. The first {ROWS} rows have to lie in the first {MOST_READ:,} characters. Long values are cut.",

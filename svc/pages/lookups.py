@@ -9,6 +9,7 @@ from typing import Any
 from svc.errors import Problem
 from svc.http.row_stream import QueryExecution
 from svc.messages import Request
+from svc.pages.links import Links
 from svc.query.nodes import Comparator, Condition, Query, Select, SelectItem, SortKey
 from svc.resources import Registration, RequestTarget, TableResource
 
@@ -51,10 +52,18 @@ class Lookups:
         finally:
             execution.close()
 
-    async def neighbour(self, registration: Registration, name: str, key: Any, *, descending: bool) -> Any:
-        """The key of the record before or behind another one, in the order of the keys `name`; None if there is none, or it is not found soon."""
-        comparator = Comparator.LESS_THAN if descending else Comparator.GREATER_THAN
-        value = list(key) if isinstance(key, tuple) else key
-        query = Query(Condition((name,), comparator, value), sort=(SortKey((name,), descending),), limit=1)
-        found = await self.find(registration, (name,), query)
-        return found[0].get(name) if found else None
+    async def neighbours(self, registration: Registration, key: Any, links: Links) -> tuple[str, str]:
+        """The addresses of the records before and behind one in the order of the keys, of those that the caller may read; "" where there is none, or none is
+        found soon."""
+        resource = registration.resource
+        if not issubclass(resource, TableResource):
+            return "", ""
+        name, value = resource.table.primary_key, list(key) if isinstance(key, tuple) else key
+        addresses = []
+        for descending in (True, False):
+            comparator = Comparator.LESS_THAN if descending else Comparator.GREATER_THAN
+            query = Query(Condition((name,), comparator, value), sort=(SortKey((name,), descending),), limit=1)
+            found = await self.find(registration, (name,), query)
+            other = found[0].get(name) if found else None
+            addresses.append("" if other is None else links.record_at(registration, other))
+        return addresses[0], addresses[1]

@@ -32,9 +32,7 @@ from svc.pages.filters import filled_form, filtered, is_form, is_view, reference
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
-from svc.pages.lookups import Lookups
-from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, neighbours, record_page, selected_page
-from svc.pages.related import related_records
+from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
 from svc.pages.statement import StatementForm, found_page, place_of
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
@@ -254,6 +252,9 @@ class Pages(ResponseBuilder):
         self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any], *, is_short: bool
     ) -> Response:
         """`is_short`: it can be made JSON in one go."""
+        from svc.pages.lookups import Lookups  # what no other page needs
+        from svc.pages.related import related_records
+
         registration, links, table = self._registration(request), self.links(request), record.table
         page = record_page(table, value, record.visible, registration, links)
         page.json = json_of(value) if is_short else ""
@@ -261,7 +262,7 @@ class Pages(ResponseBuilder):
         page.related = await related_records(table, value, record.visible, links, lookups)
         if registration is not None and target.id is not None:
             page.live = live_address(registration, target.id, request, links)
-            page.previous, page.next = await neighbours(registration, target.id, links, lookups)
+            page.previous, page.next = await lookups.neighbours(registration, target.id, links)
             if self.operate is not None and may_see_history(registration, user_of(request)):
                 page.views.append(("History", "?_view=history", "h"))
         response: Response = await self._show_record(request, registration, target, page)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -15,11 +15,12 @@ from svc.messages import Request
 from svc.pages.cells import CELL, MOST_VALUES, WHOLE, Line, lines_of, shortened, shown
 from svc.pages.collection import foreign_cell, foreign_keys, target_table, type_text
 from svc.pages.links import Links
-from svc.pages.lookups import Lookups
-from svc.pages.related import RelatedRecords
 from svc.resources import Registration, TableResource
 from svc.store import Table
 from svc.store.values.records import MISSING
+
+if TYPE_CHECKING:
+    from svc.pages.related import RelatedRecords
 
 READ_LOG = "read_audit_log"
 LONG_RECORD = 32_768  # bytes as stored; of longer ones the page has no JSON
@@ -104,18 +105,6 @@ def json_of(value: Any) -> str:
     if len(encoded) > WHOLE:
         return ""
     return "\n".join(map(shown, msgspec.json.format(encoded, indent=2).decode(errors="replace").split("\n")))
-
-
-async def neighbours(registration: Registration, key: Any, links: Links, lookups: Lookups) -> tuple[str, str]:
-    """The addresses of the records before and behind one in the order of the keys, of those that the caller may read; "" where there is none."""
-    resource = registration.resource
-    if not issubclass(resource, TableResource):
-        return "", ""
-    name, found = resource.table.primary_key, []
-    for descending in (True, False):
-        other = await lookups.neighbour(registration, name, key, descending=descending)
-        found.append("" if other is None else links.record_at(registration, other))
-    return found[0], found[1]
 
 
 def live_address(registration: Registration, key: Any, request: Request, links: Links) -> str:

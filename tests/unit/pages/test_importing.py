@@ -90,7 +90,7 @@ def send(site: Site, path: str, page: Parsed, status: int = 303, **changes: str)
 def loaded(site: Site, path: str, content: bytes, reading: str = "", **changes: str) -> Parsed:
     """The page of the job when it has ended."""
     where, _ = send_file(site, path, content)
-    job, _ = send(site, path, show(site, path + where + reading), **changes)
+    job, _ = send(site, path, show(site, path + where + reading), 303, **changes)
     end_jobs(*site)
     return show(site, path + job)
 
