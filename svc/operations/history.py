@@ -14,7 +14,17 @@ from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
 from svc.operations.job import Job, JobFailed
 from svc.operations.jobs import iso_to_ms
-from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Entries, Presenter, chosen, history, limited
+from svc.operations.log_entries import (
+    AUDIT_COLUMNS,
+    TOGETHER,
+    TRANSACTION_COLUMNS,
+    Entries,
+    Presenter,
+    chosen,
+    history,
+    limited,
+    newest_first,
+)
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.row_rules import VisibleEntries, read_view, refuse_narrowed
 from svc.operations.system_records import refuse_system
@@ -55,19 +65,24 @@ def read_audit_log(call: Call) -> Any:
         raise bad_request("'search_values' must be strings or numbers")
     table = _audited(call)
     show_each, view = Presenter(table, original=True).each, read_view(call, table)
+    limit, offset = (None if call[name] is None else int(call[name]) for name in ("limit", "offset"))
     lists: dict[str, Steps] = {}
     for value in values:
-        lists.setdefault(_text(value), partial(_changes, table, value, show_each, view))
+        lists.setdefault(_text(value), partial(_changes, table, value, show_each, view, (limit, offset or 0)))
     return answer_lists(call, table.database, list(lists.items()))
 
 
-def _changes(table: Table, value: Any, show: Any, view: TableView | None, txn: Txn) -> Iterator[Any]:
+def _changes(table: Table, value: Any, show: Any, view: TableView | None, part: tuple[int | None, int], txn: Txn) -> Iterator[Any]:
+    """`part`: limit and offset; with a limit the newest come first."""
     try:
         key = check_key(table.definition, value)
         encode_primary(key)
     except (ValidationError, BadValue):  # no record can have it
         return iter(())
-    return show(_seen(history(table, key, txn), view, txn))  # type: ignore[no-any-return]
+    limit, offset = part
+    if limit is None:
+        return show(_seen(history(table, key, txn), view, txn))  # type: ignore[no-any-return]
+    return limited(show(_seen(newest_first(table, key, txn), view, txn)), limit, offset)
 
 
 def _text(value: Any) -> str:
@@ -202,6 +217,8 @@ OPERATIONS: tuple[Operation, ...] = (
             TABLE,
             Field("search_type", "any", "`timestamp` (default), `username` or `hash_value`."),
             Field("search_values", "list", "Up to two times in ms, user names, or primary keys."),
+            Field("limit", "integer", "For `hash_value`: of each record only so many entries, the newest first.", low=1),
+            Field("offset", "integer", "With `limit`: how many of the newest entries are left out.", low=0),
         ),
         returns="For `timestamp` a list of entries; for `username` and `hash_value` an object with a list of entries for each of the values.",
         notes="An entry has `operation` (`insert`, `update`, `upsert`, `delete`), `user_name`, `timestamp`, `hash_values`, `records` with the new "

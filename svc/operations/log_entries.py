@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from heapq import merge as heap_merge
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -124,12 +125,16 @@ def chosen(entries: Entries, is_chosen: Callable[[LogEntry], bool]) -> Entries:
                 yield None
 
 
-def limited(values: Iterator[Shown | None], limit: int | None) -> Iterator[Shown | None]:
-    """The first `limit` of them."""
+def limited(values: Iterator[Shown | None], limit: int | None, offset: int = 0) -> Iterator[Shown | None]:
+    """The first `limit` of them behind the first `offset`."""
     if limit is None:
         yield from values
         return
     for value in values:
+        if value is not None and offset > 0:
+            offset -= 1
+            yield None
+            continue
         yield value
         if value is not None:
             limit -= 1
@@ -139,13 +144,24 @@ def limited(values: Iterator[Shown | None], limit: int | None) -> Iterator[Shown
 
 def history(table: Table, key: Any, txn: Any) -> Entries:
     """The changes of one record and the messages about it, oldest first."""
-    raw = table.get_raw(key, txn)
-    newest = None if raw is None else lsn_of(raw)
-    encoded = encode_primary(key)
-    log = table.database.log
     found: list[LogEntry] = []
-    for entry in chain(log.read_record_history(txn, table.number, encoded, newest), log.read_notes(txn, table.number, encoded)):
+    for entry in chain(*_chains(table, key, txn)):
         found.append(entry)
         yield None
     found.sort(key=attrgetter("lsn"))
     yield from found
+
+
+def newest_first(table: Table, key: Any, txn: Any) -> Entries:
+    """The same from the newest to the oldest."""
+    for entry in heap_merge(*_chains(table, key, txn), key=attrgetter("lsn"), reverse=True):
+        yield None
+        yield entry
+
+
+def _chains(table: Table, key: Any, txn: Any) -> tuple[Iterator[LogEntry], Iterator[LogEntry]]:
+    """The changes of one record, and the messages about it, each with the newest first."""
+    raw = table.get_raw(key, txn)
+    encoded, log = encode_primary(key), table.database.log
+    changes = log.read_record_history(txn, table.number, encoded, None if raw is None else lsn_of(raw))
+    return changes, log.read_notes(txn, table.number, encoded)

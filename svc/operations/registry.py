@@ -14,6 +14,7 @@ MODULES = (
     "searches",
     "sql",
     "loads",
+    "upload_loads",
     "exports",
     "jobs",
     "history",

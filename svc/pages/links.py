@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 from svc.auth.roles import rights
@@ -56,13 +57,13 @@ class Links:
 
     def collection(self, table: Table) -> str:
         """The address of a collection; "" if there is none for this caller."""
-        registration = self._registration(table)
+        registration = self.registration_of(table)
         return "" if registration is None else self._at(registration, "")
 
     def matching(self, table: Table, name: str, value: Any) -> tuple[str, bool]:
         """(the address of the records whose attribute `name` is this value, "" if there is none for this caller; whether their number may be told: the
         caller may read all of them, and no code of an application says otherwise)."""
-        registration, query = self._registration(table), equal_to(name, value)
+        registration, query = self.registration_of(table), equal_to(name, value)
         if registration is None or not query:
             return "", False
         is_plain = not hasattr(registration.resource, "application")
@@ -81,7 +82,7 @@ class Links:
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""
-        registration = self._registration(table)
+        registration = self.registration_of(table)
         return "" if registration is None else self.record_at(registration, key)
 
     def record_at(self, registration: Registration, key: Any) -> str:
@@ -101,14 +102,23 @@ class Links:
     def _at(self, registration: Registration, relative: str) -> str:
         return self._root + self._resources.path_to(registration.path, relative)[1:]
 
-    def _registration(self, table: Table) -> Registration | None:
+    def tables(self) -> Iterator[Table]:
+        """Those that have an address that the caller may read."""
+        for registration in self._readable().values():
+            yield cast(type[TableResource], registration.resource).table
+
+    def registration_of(self, table: Table) -> Registration | None:
+        """Where the records of a table are; None if there is no address, or none that the caller may read."""
+        return self._readable().get(_identity(table))
+
+    def _readable(self) -> dict[str, Registration]:
         if self._tables is None:
             self._tables = {}
             for registration in self._resources.values():
                 resource = registration.resource
                 if issubclass(resource, TableResource) and is_readable(registration, self._request):
                     self._tables.setdefault(_identity(resource.table), registration)
-        return self._tables.get(_identity(table))
+        return self._tables
 
 
 def is_readable(registration: Registration, request: Request) -> bool:

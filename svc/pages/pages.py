@@ -32,7 +32,7 @@ from svc.pages.filters import LINE, OPEN, faulty_line, filled_form, filtered, fo
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
-from svc.pages.record import RecordPage, record_page, selected_page
+from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
 from svc.pages.statement import StatementForm, found_page, place_of
 from svc.pages.table_tools import Surroundings, TableTools, table_tools
 from svc.pages.templates import Templates
@@ -162,7 +162,7 @@ class Pages(ResponseBuilder):
             return super().record(request, target, record, preferences)
         if record.visible is not None:
             value = narrow(value, record.visible)
-        return self._record_page(request, target, record, value)
+        return self._record_page(request, target, record, value, is_short=len(raw) <= LONG_RECORD)
 
     def selected(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
@@ -252,6 +252,7 @@ class Pages(ResponseBuilder):
             "formats": [
                 *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
                 *self._description(request, registration),
+                *self._import(request, registration),
             ],
         }
         return await self._show(request, "collection.html", shown)
@@ -269,10 +270,25 @@ class Pages(ResponseBuilder):
                 deadline = self._now() + SLICE
         return values
 
-    def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
-        registration = self._registration(request)
-        page = record_page(record.table, value, record.visible, registration, self.links(request))
-        return self._show_record(request, registration, target, page)
+    async def _record_page(
+        self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any], *, is_short: bool
+    ) -> Response:
+        """`is_short`: it can be made JSON in one go."""
+        from svc.pages.lookups import Lookups  # what no other page needs
+        from svc.pages.related import related_records
+
+        registration, links, table = self._registration(request), self.links(request), record.table
+        page = record_page(table, value, record.visible, registration, links)
+        page.json = json_of(value) if is_short else ""
+        lookups = Lookups(request, self._now, self._wall)
+        page.related = await related_records(table, value, record.visible, links, lookups)
+        if registration is not None and target.id is not None:
+            page.live = live_address(registration, target.id, request, links)
+            page.previous, page.next = await lookups.neighbours(registration, target.id, links)
+            if self.operate is not None and may_see_history(registration, user_of(request)):
+                page.views.append(("History", "?_view=history", "h"))
+        response: Response = await self._show_record(request, registration, target, page)
+        return response
 
     def _show_record(self, request: Request, registration: Registration | None, target: RequestTarget, page: RecordPage) -> Any:
         shown = {
@@ -440,6 +456,13 @@ class Pages(ResponseBuilder):
             return []
         path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
         return [("Attributes", root_of(request.pathname) + path)]
+
+    def _import(self, request: Request, registration: Registration | None) -> list[tuple[str, str]]:
+        """(name, address) of the view that loads a file into a table."""
+        from svc.pages.importing.offer import may_import
+
+        is_offered = self.operate is not None and registration is not None and may_import(registration, user_of(request))
+        return [("Import", "?_view=import")] if is_offered else []
 
     def trail(self, registration: Registration | None) -> list[tuple[str, str]]:
         """(text, path from the root) of the resource that a page is below."""

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 NO_STORE: HeaderPairs = [("Cache-Control", "no-store")]
 
-VIEWS: Mapping[str, str] = {}
+VIEWS: Mapping[str, str] = {
+    "history": "svc.pages.history.history",
+    "import": "svc.pages.importing.importing",
+}
 """Name -> module, which has `async def show(call)` for GET, and if it has a form `async def send(call)` for POST. Both return a Response, and raise Problem."""
 
 

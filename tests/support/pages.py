@@ -11,7 +11,7 @@ KNOWN = ALONE | {
     "optgroup", "button", "ul", "ol", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
     "textarea", "script", "dialog", "fieldset", "legend", "details", "summary", "figure", "figcaption", "footer", "section", "progress", "ins", "del",
     "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "audio", "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
-    "polygon", "text", "tspan", "desc",
+    "polygon", "text", "tspan", "desc", "noscript",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
 

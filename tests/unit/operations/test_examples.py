@@ -23,6 +23,8 @@ NEEDS_MORE = {
     "cancel_job": 404,
     "export_local": 400,
     "csv_file_load": 400,
+    "read_upload": 404,
+    "load_upload": 404,
     "delete_backup": 404,
     "verify_backup": 404,
     "restore_backup": 404,

@@ -217,6 +217,20 @@ def test_entries_by_id(node: OperationsNode, dogs: Table) -> None:
     }
 
 
+def test_the_newest_entries_of_a_record(node: OperationsNode, dogs: Table) -> None:
+    some_history(node, dogs)
+    write(node, lambda t: t.insert(dogs, 1, {"name": "New"}), operation=1)
+
+    def seen(**fields: Any) -> list[str]:
+        found = node.run("read_audit_log", table="dog", search_type="hash_value", search_values=[1], **fields)
+        return [entry["operation"] for entry in found["1"]]
+
+    assert seen(limit=10) == ["insert", "delete", "update", "insert"]
+    assert seen(limit=2) == ["insert", "delete"] and seen(limit=2, offset=1) == ["delete", "update"] and seen(limit=2, offset=4) == []
+    assert seen(limit=2, offset=3) == ["insert"] and seen(offset=1) == ["insert", "update", "delete", "insert"], "without a limit, all"
+    assert refused(node, "read_audit_log", table="dog", limit=0) == (400, "'limit' must be greater than or equal to 1")
+
+
 def test_what_expires_was_deleted_by_nobody(node: OperationsNode, dogs: Table) -> None:
     node.store.maintenance(1.0)
     write(node, lambda t: t.put(dogs, 1, {"name": "Penny"}, expires_at=node.clock.wall() * 1000 + 5000))
