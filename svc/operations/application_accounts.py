@@ -31,8 +31,7 @@ def list_accounts(call: Call) -> Any:
     found: list[dict[str, Any]] = []
     table = accounts.table
     held = call.node.store.snapshots.hold(table.database, reader=call.reader)
-    behind = call["after"]
-    steps = _find_each(call, accounts, held.read(partial(_scan, table, None if behind is None else after(encode_key(behind)))), found)
+    steps = _find_each(call, accounts, held.read(partial(_scan, table, call["username"], call["after"])), found)
 
     async def later() -> list[dict[str, Any]]:
         try:
@@ -47,8 +46,11 @@ def list_accounts(call: Call) -> Any:
     return found
 
 
-def _scan(table: Table, low: bytes | None, txn: Txn) -> Iterator[tuple[bytes, bytes]]:
-    return table.scan(txn, low)
+def _scan(table: Table, username: str | None, behind: str | None, txn: Txn) -> Iterator[tuple[bytes, bytes]]:
+    if username is not None:
+        key = encode_key(username)
+        return table.scan(txn, key, after(key))
+    return table.scan(txn, None if behind is None else after(encode_key(behind)))
 
 
 def _find_each(call: Call, accounts: Accounts, rows: Iterator[tuple[bytes, bytes]], found: list[dict[str, Any]]) -> Iterator[None]:
@@ -87,6 +89,7 @@ OPERATIONS: tuple[Operation, ...] = (
         permission=SUPER_USER,
         handler=list_accounts,
         fields=(
+            Field("username", "string", "Only the account of this name."),
             Field("search", "string", "Only accounts whose name or address contains this text, in whatever case."),
             Field("after", "string", "Only accounts behind this name, which need not be that of one."),
             Field("limit", "integer", f"The number of accounts; at most {MOST}.", default=DEFAULT_LIMIT, low=1, high=MOST),

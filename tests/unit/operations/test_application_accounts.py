@@ -32,7 +32,10 @@ def test_accounts_are_listed_found_and_paged(tmp_path: Path) -> None:
         assert listed[0]["created"] > 1e12 and listed[1]["active"] is False
         assert [each["username"] for each in site.application.operation("list_accounts", after="ann", limit=1)] == ["bob"]
         assert [each["username"] for each in site.application.operation("list_accounts", search="CE")] == ["cem"]
-        assert site.application.operation("list_accounts", search="nobody") == []
+        assert [each["username"] for each in site.application.operation("list_accounts", username="bob")] == ["bob"]
+        assert (
+            site.application.operation("list_accounts", username="bo") == [] == site.application.operation("list_accounts", search="nobody")
+        )
         site.application.operation("drop_user", username="cem")
         assert [each["username"] for each in site.application.operation("list_accounts")] == ["ann", "bob"]
 
