@@ -65,12 +65,19 @@ class ConsolePage:
 
     async def run(self, operation: str, **fields: Any) -> Any:
         """What an operation answers to this caller, as Python values, once what it wrote is on the disk. Raises Problem."""
+        return await self._run(operation, fields, None)
+
+    async def run_in_session(self, operation: str, **fields: Any) -> Any:
+        """The same for an operation that asks about the caller's own session. What it answers must be no stream."""
+        return await self._run(operation, fields, self.request)
+
+    async def _run(self, operation: str, fields: Mapping[str, Any], request: Request | None) -> Any:
         body = {"operation": operation, **fields}
         row = by_name()[operation]
         logger = self.node.logs.logger.with_tag("operation")
         if row.logged and logger.is_enabled("info"):
             logger.info({**redacted(body, row.secrets), "user": self.user.username})
-        return await self._operations.perform(body, self.user, authorize=True)
+        return await self._operations.perform(body, self.user, authorize=True, request=request)
 
     def may(self, operation: str, **fields: Any) -> bool:
         """Whether the caller may run it, as far as that is known without running it."""

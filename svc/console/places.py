@@ -17,6 +17,14 @@ class Place:
     operation: str = ""
 
 
-PLACES: tuple[Place, ...] = (Place("", "Overview", "Server", "svc.console.views.overview"),)
+PLACES: tuple[Place, ...] = (
+    Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("users", "Users", "People", "svc.console.views.users", "list_users"),
+    Place("roles", "Roles", "People", "svc.console.views.roles", "list_roles"),
+    Place("accounts", "Accounts", "People", "svc.console.views.accounts", "list_accounts"),
+    Place("keys", "API keys", "People", "svc.console.views.keys", "list_keys"),
+    Place("sessions", "Sessions", "People", "svc.console.views.sessions", "list_sessions"),
+    Place("password", "Your password", "People", "svc.console.views.password"),
+)
 
 BY_PATH = {place.path: place for place in PLACES}

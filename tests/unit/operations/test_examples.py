@@ -29,6 +29,8 @@ NEEDS_MORE = {
     "verify_backup": 404,
     "restore_backup": 404,
     "run_scheduled_job": 404,
+    "list_accounts": 404,
+    "end_session": 404,
     "list_mails": 501,
     "retry_mails": 501,
     "set_configuration": 501,
