@@ -17,6 +17,11 @@ class Place:
     operation: str = ""
 
 
-PLACES: tuple[Place, ...] = (Place("", "Overview", "Server", "svc.console.views.overview"),)
+PLACES: tuple[Place, ...] = (
+    Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("charts", "Charts", "Server", "svc.console.views.charts", "get_analytics"),
+    Place("instances", "Instances", "Server", "svc.console.views.instances", "get_status"),
+    Place("cluster", "Cluster", "Server", "svc.console.views.cluster", "cluster_status"),
+)
 
 BY_PATH = {place.path: place for place in PLACES}
