@@ -110,7 +110,7 @@ async def _add_route(page: ConsolePage) -> Response:
 async def _remove_route(page: ConsolePage) -> Response:
     try:
         route = json.loads(_field(page, "route"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ClientError("This is no route") from None
     answer = await page.run("cluster_delete_routes", routes=[route])
     return page.see_other("cluster", "There is no such route" if answer["skipped"] else "The route was removed")
