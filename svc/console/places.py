@@ -25,6 +25,9 @@ PLACES: tuple[Place, ...] = (
     Place("keys", "API keys", "People", "svc.console.views.keys", "list_keys"),
     Place("sessions", "Sessions", "People", "svc.console.views.sessions", "list_sessions"),
     Place("password", "Your password", "People", "svc.console.views.password"),
+    Place("charts", "Charts", "Server", "svc.console.views.charts", "get_analytics"),
+    Place("instances", "Instances", "Server", "svc.console.views.instances", "get_status"),
+    Place("cluster", "Cluster", "Server", "svc.console.views.cluster", "cluster_status"),
 )
 
 BY_PATH = {place.path: place for place in PLACES}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
@@ -14,6 +15,8 @@ KNOWN = ALONE | {
     "polygon", "text", "tspan", "desc", "noscript",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
+PORT = re.compile("https?://localhost:[0-9]+/")
+"""The page of another port of this server: of the host that tests ask."""
 
 
 class Parsed(HTMLParser):
@@ -38,7 +41,7 @@ class Parsed(HTMLParser):
         for name, value in attributes.items():
             assert not name.startswith("on") and name not in ("style", "srcdoc", "formaction"), (tag, attributes)
             if name in ("href", "src", "action"):
-                assert value.startswith(LEADING) or (tag == "a" and value.startswith("#")), (tag, attributes)
+                assert value.startswith(LEADING) or (tag == "a" and (value.startswith("#") or PORT.fullmatch(value))), (tag, attributes)
         if tag == "script":
             assert attributes.keys() == {"type", "src"} and attributes["type"] == "module", attributes
         self.elements.append((tag, attributes))
