@@ -17,6 +17,14 @@ class Place:
     operation: str = ""
 
 
-PLACES: tuple[Place, ...] = (Place("", "Overview", "Server", "svc.console.views.overview"),)
+PLACES: tuple[Place, ...] = (
+    Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("scheduler", "Scheduler", "Server", "svc.console.views.scheduler", "list_scheduled_jobs"),
+    Place("databases", "Databases", "Data", "svc.console.views.databases", "describe_all"),
+    Place("backups", "Backups", "Data", "svc.console.views.backups", "list_backups"),
+    Place("jobs", "Jobs", "Data", "svc.console.views.jobs", "get_job"),
+    Place("logs", "Logs", "Logs", "svc.console.views.logs", "read_log"),
+    Place("audit", "Audit log", "Logs", "svc.console.views.audit", "read_audit_log"),
+)
 
 BY_PATH = {place.path: place for place in PLACES}

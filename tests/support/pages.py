@@ -10,10 +10,11 @@ KNOWN = ALONE | {
     "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "h3", "h4", "p", "code", "form", "select", "option",
     "optgroup", "button", "ul", "ol", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
     "textarea", "script", "dialog", "fieldset", "legend", "details", "summary", "figure", "figcaption", "footer", "section", "progress", "ins", "del",
-    "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "audio", "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
+    "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "article", "audio", "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
     "polygon", "text", "tspan", "desc",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
+APPLICATIONS = ("http://localhost:9926/", "https://localhost:9927/")  # the application port, as pages of the console name it
 
 
 class Parsed(HTMLParser):
@@ -38,7 +39,7 @@ class Parsed(HTMLParser):
         for name, value in attributes.items():
             assert not name.startswith("on") and name not in ("style", "srcdoc", "formaction"), (tag, attributes)
             if name in ("href", "src", "action"):
-                assert value.startswith(LEADING) or (tag == "a" and value.startswith("#")), (tag, attributes)
+                assert value.startswith(LEADING) or (tag == "a" and value.startswith(("#", *APPLICATIONS))), (tag, attributes)
         if tag == "script":
             assert attributes.keys() == {"type", "src"} and attributes["type"] == "module", attributes
         self.elements.append((tag, attributes))
