@@ -10,7 +10,8 @@ KNOWN = ALONE | {
     "html", "head", "title", "body", "a", "header", "nav", "span", "div", "b", "main", "h1", "h2", "h3", "h4", "p", "code", "form", "select", "option",
     "optgroup", "button", "ul", "ol", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
     "textarea", "script", "dialog", "fieldset", "legend", "details", "summary", "figure", "figcaption", "footer", "section", "progress", "ins", "del",
-    "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "article", "audio", "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
+    "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "article", "audio",
+    "video", "svg", "g", "path", "rect", "line", "circle", "polyline",
     "polygon", "text", "tspan", "desc",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")

@@ -49,9 +49,9 @@ async def show(page: ConsolePage) -> Response:
     except Problem as problem:
         fault = problem
     rows = _rows(page, found[:ROWS], fields)
-    links: dict[str, str] = {}
+    links = dict.fromkeys(("newest", "newer", "older"), "")
     if not follows and fault is None:
-        links = _links(page, fields, found, start)
+        links |= _links(page, fields, found, start)
     return await page.show(
         "logs.html",
         fault=fault,
