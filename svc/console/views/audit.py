@@ -88,7 +88,7 @@ def _at(page: ConsolePage, fields: dict[str, str]) -> str:
 
 async def _found(page: ConsolePage, database: str, table: str, fields: dict[str, str], start: int) -> list[dict[str, Any]]:
     """The entries that are asked for, the newest first. Raises Problem."""
-    here = {"database": database, "table": table, "order": "desc"}
+    here: dict[str, Any] = {"database": database, "table": table, "order": "desc"}
     first, last = _time(fields, "from"), _time(fields, "until")
     if fields.get("kind") == "transactions":
         if "user" in fields or "key" in fields:
@@ -100,7 +100,7 @@ async def _found(page: ConsolePage, database: str, table: str, fields: dict[str,
         raise ClientError("Search by a user or by a key")
     if "user" in fields:
         found = await page.run("read_audit_log", **here, search_type="username", search_values=[fields["user"]])
-        return next(iter(found.values()))  # type: ignore[no-any-return]
+        return next(iter(found.values()))
     if "key" in fields:
         for key in _keys(fields["key"]):
             found = next(iter((await page.run("read_audit_log", **here, search_type="hash_value", search_values=[key])).values()))
@@ -166,6 +166,7 @@ class _Shower:
         after, before = self._by_key(keys, records), self._by_key(keys, originals)
         operation = found["operation"]
         is_new = operation == "insert" or (operation == "upsert" and self._is_audit)  # where the log has nothing before it
+        is_gone = operation == "delete"
         return Entry(
             iso_of(found["timestamp"]),
             operation,
@@ -173,7 +174,12 @@ class _Shower:
             found.get("trace_id", ""),
             len(keys),
             [
-                self._change(key, before.get(number, {} if is_new else None), after.get(number), is_whole=operation in ("insert", "upsert"))
+                self._change(
+                    key,
+                    before.get(number, {} if is_new else None),
+                    after.get(number, {} if is_gone else None),
+                    is_whole=operation != "update",
+                )
                 for number, key in enumerate(keys[:MOST_RECORDS])
             ],
         )
@@ -193,7 +199,7 @@ class _Shower:
         change = Change(cell_of(key).text, f"{href}?_view=history" if href else "")
         old = before if isinstance(before, dict) else {}
         new = after if isinstance(after, dict) else {}
-        names = list(dict.fromkeys([*new, *(old if is_whole or after is None else ())]))
+        names = list(dict.fromkeys([*new, *(old if is_whole else ())]))
         changed = [name for name in names if name not in old or name not in new or old[name] != new[name]]
         for name in changed[:MOST_MEMBERS]:
             change.members.append(

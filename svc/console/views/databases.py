@@ -119,7 +119,7 @@ async def _show_tree(page: ConsolePage, fault: Problem | None) -> Response:
 
 
 def _database(page: ConsolePage, name: str, tables: Mapping[str, Any], root: str, most: int) -> DatabaseRow:
-    first = next(iter(tables.values()), {})
+    first: Mapping[str, Any] = next(iter(tables.values()), {})
     row = DatabaseRow(
         shortened(name, _LONGEST_NAME),
         table_address(page, name),

@@ -224,7 +224,8 @@ def test_who_may_read_the_log(site: ConsoleSite) -> None:
     assert answer.status == 200 and messages(answer) == ["a"]
     places = {text for text, href in answer.page.links.items() if href.startswith("./") and href.count("/") == 1 and "?" not in href}
     assert "Logs" in places and {"Databases", "Jobs", "Audit log", "Backups", "Scheduler"}.isdisjoint(places)
-    for permission in ({}, {"structure_user": True}, {"data": {"tables": {}}}):
+    permissions: list[dict[str, Any]] = [{}, {"structure_user": True}, {"data": {"tables": {}}}]
+    for permission in permissions:
         assert get(site, site.node.user("other", permission)).status == 403
     assert get(site, None).status == 401
     nobody = site.node.user("none", {})
