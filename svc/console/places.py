@@ -28,6 +28,12 @@ PLACES: tuple[Place, ...] = (
     Place("charts", "Charts", "Server", "svc.console.views.charts", "get_analytics"),
     Place("instances", "Instances", "Server", "svc.console.views.instances", "get_status"),
     Place("cluster", "Cluster", "Server", "svc.console.views.cluster", "cluster_status"),
+    Place("scheduler", "Scheduler", "Server", "svc.console.views.scheduler", "list_scheduled_jobs"),
+    Place("databases", "Databases", "Data", "svc.console.views.databases", "describe_all"),
+    Place("backups", "Backups", "Data", "svc.console.views.backups", "list_backups"),
+    Place("jobs", "Jobs", "Data", "svc.console.views.jobs", "get_job"),
+    Place("logs", "Logs", "Logs", "svc.console.views.logs", "read_log"),
+    Place("audit", "Audit log", "Logs", "svc.console.views.audit", "read_audit_log"),
 )
 
 BY_PATH = {place.path: place for place in PLACES}

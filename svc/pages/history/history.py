@@ -118,8 +118,9 @@ async def _read(call: ViewCall, offset: int, limit: int) -> list[Record]:
         "table": table.name,
         "search_type": "hash_value",
         "search_values": [list(key) if isinstance(key, tuple) else key],
+        "order": "desc",
+        "start": offset,
         "limit": limit,
-        "offset": offset,
     }
     answer = await operate(body, user_of(call.request))
     found: list[Record] = next(iter(answer.values()), [])
