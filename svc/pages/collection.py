@@ -11,7 +11,6 @@ from svc.errors import QueryError
 from svc.http.row_responses import plan_shape
 from svc.pages.cells import CELL, Cell, Line, cell_of, lines_of, shortened
 from svc.pages.filters import CountForm, FilterForm, filter_form
-from svc.pages.labels import Labels
 from svc.pages.links import (
     MOST_ITEMS,
     TITLES,
@@ -217,7 +216,10 @@ def _rows(
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
     joined = _joined(shown, table) if is_plain else {}
     titles = {name: title for name, target in targets.items() if (title := links.title_of(target))}
-    labels = Labels()
+    if titles:
+        from svc.pages.labels import Labels  # many servers never show a page
+
+        labels = Labels()
     grouped = {} if query is None else _grouped(query, table)
 
     def cells(value: Mapping[str, Any]) -> list[Any]:

@@ -34,7 +34,6 @@ from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
 from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
 from svc.pages.statement import StatementForm, found_page, place_of
-from svc.pages.table_tools import Surroundings, TableTools, table_tools
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
 from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
@@ -234,6 +233,8 @@ class Pages(ResponseBuilder):
         )
         page.total = page.total if total is None else total
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
+        from svc.pages.table_tools import Surroundings, TableTools, table_tools  # many servers never show a page
+
         tools = TableTools()
         if (
             query is not None
