@@ -61,12 +61,12 @@ class Run:
         self.noted = 0  # events, also those that are not kept
         self.lock = threading.Lock()
         self.said: list[tuple[str, str]] = []  # phase and text of events that are not noted yet
+        self.tried = TrialResult()
 
     def tell(self) -> None:
         """It has changed. `changed` is another one from now on, so that several may wait and none misses anything."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
-        self.tried = TrialResult()
 
 
 class Deployments:
