@@ -17,6 +17,9 @@ class Place:
     operation: str = ""
 
 
-PLACES: tuple[Place, ...] = (Place("", "Overview", "Server", "svc.console.views.overview"),)
+PLACES: tuple[Place, ...] = (
+    Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("applications", "Applications", "Server", "svc.console.views.applications", "get_components"),
+)
 
 BY_PATH = {place.path: place for place in PLACES}

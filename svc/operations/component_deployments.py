@@ -356,8 +356,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "`package`: `file:/PATH` or `/PATH` (a directory is linked, an archive unpacked), `https://host/x.tar.gz`, `git+https://...#ref`,"
             " `git+ssh://...#ref`, `https://host/owner/repo#ref`, `owner/repo#ref` (GitHub), `pypi:NAME` or `pypi:NAME==VERSION` (the index of pip)."
             " `#semver:v1.2.3` means the tag `v1.2.3`. With `package`, the project gets an entry in `svc-config.yaml`.\n\n"
-            "Without `restart` the running code stays until the next restart, and `get_status` has `restartRequired`. Without `wait`, `get_deployment` tells how"
-            " it goes on."
+            "Without `restart` the running code stays until the next restart, and `get_status` has `restartRequired`. Without `wait`, `get_deployment` tells"
+            " how it goes on."
         ),
         example={"project": "shop", "payload": "H4sIAAAAAAAC...", "restart": True},
         example_answer={"message": "Successfully deployed: shop, restarting svc", "deployment_id": _EXAMPLE_ID},
