@@ -42,12 +42,20 @@ async def components(page: ConsolePage) -> list[dict[str, Any]]:
     return list(found["entries"])
 
 
-async def restart_reasons(page: ConsolePage) -> list[str] | None:
+async def status_of(page: ConsolePage) -> dict[str, Any] | None:
+    """None: the caller may not know."""
+    return await page.run("get_status") if page.may("get_status") else None
+
+
+def reasons_of(status: dict[str, Any] | None) -> list[str] | None:
     """Why a restart is needed; None: it is not, or the caller may not know."""
-    if not page.may("get_status"):
+    if status is None or not status["restartRequired"]:
         return None
-    status = await page.run("get_status")
-    return [shortened(text, 300) for text in status.get("restartReasons", [])[:50]] if status["restartRequired"] else None
+    return [shortened(text, 300) for text in status.get("restartReasons", [])[:50]]
+
+
+async def restart_reasons(page: ConsolePage) -> list[str] | None:
+    return reasons_of(await status_of(page))
 
 
 def state_of(component: dict[str, Any]) -> dict[str, Any]:

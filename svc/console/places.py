@@ -19,6 +19,7 @@ class Place:
 
 PLACES: tuple[Place, ...] = (
     Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("configuration", "Configuration", "Server", "svc.console.views.configuration", "get_configuration"),
     Place("applications", "Applications", "Server", "svc.console.views.applications", "get_components"),
 )
 

@@ -11,7 +11,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator
 from typing import Any
 
-from svc.console.applications import address_of, attachment, begin, components, deployments_of, require, restart_reasons, state_of
+from svc.console.applications import address_of, attachment, begin, components, deployments_of, reasons_of, require, state_of, status_of
 from svc.console.page import ConsolePage
 from svc.console.views import application_files, deployments
 from svc.console.wrong import at_fields
@@ -67,6 +67,9 @@ async def send(page: ConsolePage) -> Response:
 
 async def _list(page: ConsolePage) -> Response:
     found = await components(page)
+    status = await status_of(page)
+    names = {each["name"] for each in found}
+    given = [] if status is None else [each for each in status["applications"] if each["name"] not in names]
     rows = [
         {
             "href": page.at(address_of(each["name"])),
@@ -80,7 +83,16 @@ async def _list(page: ConsolePage) -> Response:
         "applications.html",
         rows=rows,
         total=len(found),
-        reasons=await restart_reasons(page),
+        given=[
+            {
+                "name": shortened(each["name"], 100),
+                "directory": shortened(each["directory"], 300),
+                "errors": [shortened(text, 500) for text in each["errors"][:20]],
+                "warnings": [shortened(text, 500) for text in each["warnings"][:20]],
+            }
+            for each in given[:MOST_APPLICATIONS]
+        ],
+        reasons=reasons_of(status),
         deployments=await deployments_of(page),
         may_deploy=page.may("deploy_component"),
         may_add=page.may("add_component"),

@@ -114,6 +114,9 @@ def test_faults_and_their_tracebacks(site: ConsoleSite) -> None:
     assert answer.page.find("details") == {}
     assert b"<img src=x" not in answer.body
     assert site.get("/console/applications").page.rows[1][1] == "error"
+    Faulty.name, Faulty.directory = "elsewhere", Path(f"/srv/{HOSTILE}")
+    given = site.get("/console/applications")
+    assert given.page.rows[3] == ["elsewhere", f"/srv/{HOSTILE}", f"resources.py:1: {HOSTILE}"] and b"<img src=x" not in given.body
 
 
 def test_a_restart_that_is_needed(site: ConsoleSite) -> None:
