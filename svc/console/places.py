@@ -20,6 +20,8 @@ class Place:
 PLACES: tuple[Place, ...] = (
     Place("", "Overview", "Server", "svc.console.views.overview"),
     Place("configuration", "Configuration", "Server", "svc.console.views.configuration", "get_configuration"),
+    Place("certificates", "Certificates", "Server", "svc.console.views.certificates", "list_certificates"),
+    Place("ssh-keys", "SSH keys", "Server", "svc.console.views.ssh_keys", "list_ssh_keys"),
     Place("applications", "Applications", "Server", "svc.console.views.applications", "get_components"),
 )
 
