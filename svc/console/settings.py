@@ -73,7 +73,7 @@ class ShownSettings:
         return ShownSetting(
             row.name,
             kind_text(row).replace("`", ""),
-            default_text(row).replace("`", ""),
+            _default(row),
             row.sentence.replace("`", ""),
             "in the file" if refused.endswith(_IN_A_LIST) else self._text(row, *now),
             "start" if is_of_start else "file" if now[0] else "default",
@@ -86,7 +86,7 @@ class ShownSettings:
     @staticmethod
     def _text(row: Setting, is_set: bool, value: Any) -> str:
         if not is_set or (value is None and not row.null):
-            return default_text(row).replace("`", "")
+            return _default(row)
         if row.name in HIDDEN and value is not None:
             return "***"
         return cell_of(value, _LONGEST).text
@@ -101,6 +101,10 @@ class ShownSettings:
             if isinstance(lookup(self._file, path[:length]), list):
                 return f"{'.'.join(path[:length])} {_IN_A_LIST}"
         return ""
+
+
+def _default(row: Setting) -> str:
+    return "none" if row.default is None else default_text(row).replace("`", "")
 
 
 def _today(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from svc.console.applications import address_of, attachment, components, deploym
 from svc.console.edited_text import LF, MIXED, EditedText, difference, edited_text, has_unseen, with_ends, with_feeds
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
+from svc.deploying.files import too_large
 from svc.errors import ClientError, MethodNotAllowed, NotFound, Problem
 from svc.messages import Response
 from svc.operations.threads import in_thread
@@ -28,7 +29,7 @@ async def show(page: ConsolePage, name: str, rest: list[str]) -> Response:
         return await _directory(page, name)
     is_new = page.fields.get("new") == "true"
     try:
-        found = edited_text(await _content(page, name, file))
+        found = await _opened(page, name, file)
     except Problem as fault:
         if not is_new or fault.status_code != 404:
             return await _directory(page, name, fault)
@@ -51,6 +52,9 @@ async def send(page: ConsolePage, form: SentForm, name: str, rest: list[str]) ->
             sent = form.files.get("content")
             if sent is None:
                 raise ClientError("'content' is missing: choose a file")
+            limit = page.node.config.operations_api.component_file.max_size
+            if sent.size is not None and sent.size > limit:  # it would be decoded before it is refused
+                raise too_large(name, file, limit)
             payload = await in_thread(lambda: base64.b64encode(sent.read()).decode())
             answer = await page.run("set_component_file", project=name, file=file, payload=payload, encoding="base64")
     except Problem as fault:
@@ -60,7 +64,12 @@ async def send(page: ConsolePage, form: SentForm, name: str, rest: list[str]) ->
 
 async def _content(page: ConsolePage, name: str, file: str) -> bytes:
     answer = await page.run("get_component_file", project=name, file=file, encoding="base64")
-    return base64.b64decode(answer["message"])
+    return await in_thread(lambda: base64.b64decode(answer["message"]))
+
+
+async def _opened(page: ConsolePage, name: str, file: str) -> EditedText:
+    content = await _content(page, name, file)
+    return await in_thread(lambda: edited_text(content))
 
 
 # --- a directory -------------------------------------------------------------------------------------------------------------------------
@@ -160,7 +169,7 @@ async def _save(page: ConsolePage, form: SentForm, name: str, file: str) -> Resp
     found = EditedText("", LF, "", 0)
     try:
         try:
-            found = edited_text(await _content(page, name, file))
+            found = await _opened(page, name, file)
         except NotFound:
             pass  # a new one, or one that was removed meanwhile
         if found.text is None:

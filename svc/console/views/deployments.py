@@ -20,6 +20,8 @@ async def show(page: ConsolePage, name: str, rest: list[str], fault: Problem | N
     if len(rest) == 2 and rest[1] == "archive":
         answer: Response = await page.run("get_deployment_payload", deployment_id=rest[0])
         return answer
+    if len(rest) == 2 and rest[1] == "delete":
+        return await _delete_form(page, name, rest[0], fault)
     if len(rest) != 1:
         raise NotFound("There is no such page")
     record = await _record(page, name, rest[0])
@@ -48,15 +50,32 @@ async def show(page: ConsolePage, name: str, rest: list[str], fault: Problem | N
         if record["package_identifier"] and page.may("deploy_component")
         else "",
         may_deploy=has_archive and not is_running and page.may("deploy_component") and page.may("get_deployment_payload"),
-        may_delete=has_archive and not is_running and page.may("delete_deployment_payload"),
+        delete=page.at(f"{address_of(name)}/deployments/{rest[0]}/delete")
+        if has_archive and not is_running and page.may("delete_deployment_payload")
+        else "",
+    )
+
+
+async def _delete_form(page: ConsolePage, name: str, deployment_id: str, fault: Problem | None) -> Response:
+    require(page, "delete_deployment_payload")
+    await _record(page, name, deployment_id)
+    return await page.show(
+        "remove.html",
+        title="Remove an archive",
+        fault=fault,
+        what=f"the archive of the deployment {deployment_id}",
+        consequence="It is not possible to go back to this version with it any more. What runs stays as it is.",
+        back=page.at(f"{address_of(name)}/deployments/{deployment_id}"),
     )
 
 
 async def send(page: ConsolePage, form: SentForm, name: str, rest: list[str]) -> Response:
-    if len(rest) != 1:
+    is_delete = len(rest) == 2 and rest[1] == "delete"
+    if len(rest) != 1 and not is_delete:
         raise MethodNotAllowed("This page has no form", ("GET", "HEAD"))
     try:
-        if form.text("do") == "delete":
+        if is_delete:
+            await _record(page, name, rest[0])
             answer = await page.run("delete_deployment_payload", deployment_id=rest[0])
             return page.see_other(f"{address_of(name)}/deployments/{rest[0]}", note=answer["message"])
         return await _again(page, form, name, rest[0])

@@ -233,6 +233,8 @@ def test_large_files(site: ConsoleSite) -> None:
     file.write_bytes(b"x" * 5_242_881)
     answer = site.get(TEXT)
     assert answer.status == 413 and "operationsApi.componentFile.maxSize" in answer.page.text and "config.yaml" in answer.page.text
+    sent = upload(site, "/console/applications/shop", {"file": "new.bin"}, {"content": ("x", b"x" * 5_242_881)})
+    assert sent.status == 413 and "operationsApi.componentFile.maxSize" in sent.page.text and not (shop(site) / "new.bin").exists()
 
 
 def test_hostile_names_and_contents(site: ConsoleSite) -> None:
@@ -270,7 +272,9 @@ def test_an_archive_is_deployed_and_its_steps_are_shown(site: ConsoleSite) -> No
     assert back.status == 303
     settle(site)
     assert sorted(tree(site)) == ["config.yaml", "v1.txt"]
-    assert "Deleted" in site.post(path, {"do": "delete"}).location
+    assert "Remove the archive of the deployment" in site.get(f"{path}/delete").page.text
+    assert site.post(f"{path.replace('/shop/', '/other/')}/delete", {}, token=field(site.get(path), "_token")).status == 404
+    assert "Deleted" in site.post(f"{path}/delete", {}).location
     assert site.get(f"{path}/archive").status == 404
     gone = site.post(path, {"restart": "true"})
     assert gone.status == 404 and "not there any more" in gone.page.text
@@ -349,7 +353,8 @@ def test_an_application_is_added_packed_and_removed(site: ConsoleSite) -> None:
 
 READING = {"super_user": False, "operations": ["get_components", "get_component_file", "list_deployments", "get_deployment"]}
 OFFERS = {
-    "Deploy an application", "Add a new one", "Deploy a version", "Remove", "Remove config.yaml", "Download its archive", "Deploy its package again",
+    "Deploy an application", "Add a new one", "Deploy a version", "Remove", "Remove config.yaml", "Download its archive",
+    "Deploy its package again", "Remove its archive",
 }  # fmt: skip
 
 
@@ -389,6 +394,7 @@ def test_what_installs_code_is_not_offered_to_others(site: ConsoleSite) -> None:
         "/shop": {"file": "x", "do": "directory"},
         "/shop?file=notes.txt": {"text": "x", "version": ""},
         paths[-1].removeprefix("/console/applications"): {"restart": "true"},
+        f"{paths[-1].removeprefix('/console/applications')}/delete": {},
     }.items():
         answer = site.post(f"/console/applications{path}", form, reader, token=token)
         assert answer.status in (403, 409), (path, answer.status)
