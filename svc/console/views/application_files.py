@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from typing import Any
+from urllib.parse import quote_plus
 
 from svc.console.applications import address_of, attachment, components, deployments_of, require, restart_reasons, state_of
 from svc.console.edited_text import LF, MIXED, EditedText, difference, edited_text, has_unseen, with_ends, with_feeds
@@ -91,15 +92,15 @@ async def _directory(page: ConsolePage, name: str, fault: Problem | None = None)
         if entries is None:
             raise fault or NotFound(f"There is no directory '{shortened(directory, 300)}' in {shortened(name, 100)}")
     path, prefix = address_of(name), f"{directory}/" if directory else ""
-    may_drop = page.may("drop_component")
+    base, may_drop = page.at(path), page.may("drop_component")
     rows = [
         {
             "name": shortened(each["name"], 260),
             "is_directory": "entries" in each,
-            "href": page.at(path, **{"dir" if "entries" in each else "file": prefix + each["name"]}),
+            "href": f"{base}?{'dir' if 'entries' in each else 'file'}={quote_plus(prefix + each['name'])}",
             "size": "" if "entries" in each else size_text(each["size"]),
             "changed": each["mtime"],
-            "drop": page.at(f"{path}/drop", file=prefix + each["name"]) if may_drop else "",
+            "drop": f"{base}/drop?file={quote_plus(prefix + each['name'])}" if may_drop else "",
         }
         for each in sorted(entries, key=lambda each: ("entries" not in each, each["name"]))[:MOST_FILES]
     ]
@@ -109,7 +110,7 @@ async def _directory(page: ConsolePage, name: str, fault: Problem | None = None)
         title=shortened(name, 100),
         fault=fault,
         wrong=at_fields(fault, ("content",), "file"),
-        base=page.at(path),
+        base=base,
         state=state_of(component),
         package=shortened(component.get("package", ""), 300),
         rows=rows,
