@@ -98,15 +98,18 @@ def _without_logging(entry: object) -> object:
     return {key: value for key, value in entry.items() if key != "logging"} if isinstance(entry, dict) else entry
 
 
-def _is_reloaded(name: str, running: Config, stored: Config) -> bool:
+def is_reloaded(name: str) -> bool:
+    """Whether a change of this setting in the file takes effect without a restart. Of `http.logging`, what does not begin or end the access log."""
     section, _, rest = name.partition(".")
     if section == "logging":
         return rest == "external" or rest.startswith(RELOADED)
-    if name == "replication.routes":
-        return True  # they can be changed at any time (spec: operations §12)
+    return rest == "logging" or name == "replication.routes"  # these can be changed at any time (spec: operations §12)
+
+
+def _is_reloaded(name: str, running: Config, stored: Config) -> bool:
     if name == "http.logging":  # the access log exists or not from the start on
         return _access_log(running) == _access_log(stored)
-    return rest == "logging"
+    return is_reloaded(name)
 
 
 def _access_log(config: Config) -> object:

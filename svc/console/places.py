@@ -34,6 +34,10 @@ PLACES: tuple[Place, ...] = (
     Place("jobs", "Jobs", "Data", "svc.console.views.jobs", "get_job"),
     Place("logs", "Logs", "Logs", "svc.console.views.logs", "read_log"),
     Place("audit", "Audit log", "Logs", "svc.console.views.audit", "read_audit_log"),
+    Place("configuration", "Configuration", "Server", "svc.console.views.configuration", "get_configuration"),
+    Place("certificates", "Certificates", "Server", "svc.console.views.certificates", "list_certificates"),
+    Place("ssh-keys", "SSH keys", "Server", "svc.console.views.ssh_keys", "list_ssh_keys"),
+    Place("applications", "Applications", "Server", "svc.console.views.applications", "get_components"),
 )
 
 BY_PATH = {place.path: place for place in PLACES}

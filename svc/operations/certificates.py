@@ -178,6 +178,7 @@ def _files(call: Call) -> list[dict[str, Any]]:
                 "details": details,
                 "is_self_signed": is_self_signed(certificate),
                 "uses": ["ca"] if is_authority else list(ALL_USES),
+                "is_configured": True,
             }
     return list(found.values())
 
@@ -257,10 +258,10 @@ OPERATIONS = (
         permission=SUPER_USER,
         handler=list_certificates,
         returns=(
-            "Array of `{name, certificate, private_key_name, is_authority, details, is_self_signed, hosts?, uses, ciphers?}`; `details` has "
+            "Array of `{name, certificate, private_key_name, is_authority, details, is_self_signed, hosts?, uses, ciphers?, is_configured?}`; `details` has "
             "`issuer`, `subject`, `subject_alt_name?`, `serial_number`, `valid_from`, `valid_to`."
         ),
-        notes="The files of the `tls` section come first, named after their files, then what was added, by name.",
+        notes="The files of the `tls` section come first, named after their files, with `is_configured`, then what was added, by name.",
         example={},
         example_answer=[
             {
@@ -278,6 +279,7 @@ OPERATIONS = (
                 },
                 "is_self_signed": False,
                 "uses": ["https", "operations", "mqtt"],
+                "is_configured": True,
             }
         ],
     ),

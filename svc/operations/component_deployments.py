@@ -67,7 +67,7 @@ async def deploy_component(call: Call) -> Any:
         install,
         deployments.trial_request(project, package, options),
     )
-    restart = call["restart"]
+    restart, waits = call["restart"], call.arguments.get("wait") is not False
     release(call)
     run = await deployments.deploy(
         wish,
@@ -76,7 +76,10 @@ async def deploy_component(call: Call) -> Any:
         options=options,
         user=call.username,
         restart=restart,
+        waits=waits,
     )
+    if not waits:
+        return {"message": f"Deploying: {project}", "deployment_id": wish.deployment_id}
     answer = {"message": f"Successfully deployed: {project}", "deployment_id": wish.deployment_id}
     if restart is False:
         return answer
@@ -342,6 +345,7 @@ OPERATIONS: tuple[Operation, ...] = (
             Field("urlPath", "string", "Path that the addresses of the application begin with; with `package`."),
             Field("host", "string", "Host that the application is served for; with `package`."),
             Field("credentials", "any", "For `package`: a token, or `{username, password}`. Not stored.", secret=True),
+            Field("wait", "bool", "Whether it is answered when the deployment has ended; else when it has begun.", default=True),
             REPLICATED,
         ),
         returns='`message`, `deployment_id`; with `"restart": "rolling"` also `restartJobId`.',
@@ -352,7 +356,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "`package`: `file:/PATH` or `/PATH` (a directory is linked, an archive unpacked), `https://host/x.tar.gz`, `git+https://...#ref`,"
             " `git+ssh://...#ref`, `https://host/owner/repo#ref`, `owner/repo#ref` (GitHub), `pypi:NAME` or `pypi:NAME==VERSION` (the index of pip)."
             " `#semver:v1.2.3` means the tag `v1.2.3`. With `package`, the project gets an entry in `svc-config.yaml`.\n\n"
-            "Without `restart` the running code stays until the next restart, and `get_status` has `restartRequired`."
+            "Without `restart` the running code stays until the next restart, and `get_status` has `restartRequired`. Without `wait`, `get_deployment` tells"
+            " how it goes on."
         ),
         example={"project": "shop", "payload": "H4sIAAAAAAAC...", "restart": True},
         example_answer={"message": "Successfully deployed: shop, restarting svc", "deployment_id": _EXAMPLE_ID},

@@ -37,6 +37,8 @@ LOADED = "All components loaded successfully"
 NOT_LOADED = "The component has not been loaded"
 
 MAX_COMMAND = 10_000  # characters
+MAX_DETAILS = 10_000  # characters of a traceback, its end
+MOST_DETAILS = 10  # tracebacks of an application
 
 _PIECE = 3 << 16  # bytes, whole groups of base64
 _BYTES = {
@@ -87,7 +89,9 @@ def _status(app: App | None, instance: int, started_ms: int) -> dict[str, Any]:
         return {"status": "unknown", "message": NOT_LOADED, "lastChecked": {"workers": {}}}
     texts = [f"{key}: {text}" for key, entry in app.entries.items() for text in entry.messages]
     checked = max((entry.checked_ms for entry in app.entries.values()), default=0) or started_ms
-    return {"status": app.status, "message": "; ".join(texts) or LOADED, "lastChecked": {"workers": {str(instance): checked}}}
+    found = {"status": app.status, "message": "; ".join(texts) or LOADED, "lastChecked": {"workers": {str(instance): checked}}}
+    details = [text[-MAX_DETAILS:] for entry in app.entries.values() for text in entry.details]
+    return {**found, "details": details[:MOST_DETAILS]} if details else found
 
 
 # --- files --------------------------------------------------------------------------------------------------------------------------------
@@ -306,7 +310,7 @@ OPERATIONS: tuple[Operation, ...] = (
         returns="A tree: `name`, `entries`; an application has `status`, and `package` if it was deployed by one.",
         notes=(
             f"Hidden names and directories of packages are left out, and so is what exceeds {files.MOST_ENTRIES} entries. `status.status` is `healthy`,"
-            " `warning`, `error`, `loading`, or `unknown` for what is not loaded."
+            " `warning`, `error`, `loading`, or `unknown` for what is not loaded; `status.details` are the tracebacks of what was raised, if there are any."
         ),
         example={},
         example_answer={

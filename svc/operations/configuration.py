@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.config import Config, Document
-from svc.config.document import read_document, set_value, without_secrets
+from svc.config.document import changed, read_document, set_value, without_secrets
 from svc.config.editing import Edit, edit_file
 from svc.config.origins import flat_name, hint, nearest
 from svc.config.overrides import changes_of
@@ -25,7 +25,7 @@ from svc.config.values import cast_text, fault_text, is_given, lookup, parse
 from svc.errors import ConfigError, ServerError
 from svc.operations.call import Call
 from svc.operations.edited_configuration import note_restart, tell_edited
-from svc.operations.fields import REPLICATED, bad_request
+from svc.operations.fields import REPLICATED, Field, bad_request
 from svc.operations.operation import NEVER_GRANTED, SUPER_USER, Operation
 
 CHANGED = "Configuration successfully set. You must restart svc for new config settings to take effect."
@@ -49,7 +49,9 @@ _PORT = Setting("port", "port", None, "", null=True)
 
 def get_configuration(call: Call) -> Any:
     config = call.node.config
-    if config.file is None:
+    if call["source"] == "start":
+        return json_value(without_secrets(changed({}, dict(config.overrides))))
+    if config.file is None or call["source"] == "run":
         return json_value(without_secrets(config.document))
     return call.on_helper(partial(_read, config))
 
@@ -262,6 +264,15 @@ OPERATIONS: tuple[Operation, ...] = (
         summary="Read the configuration file.",
         permission=SUPER_USER,
         handler=get_configuration,
+        fields=(
+            Field(
+                "source",
+                "choice",
+                "`file`; `run`: what is in effect since the start; `start`: of that what the environment, options and `svc dev` have set.",
+                default="file",
+                choices=("file", "run", "start"),
+            ),
+        ),
         returns="The file as a nested object, as it is stored: with changes that wait for a restart, and without defaults.",
         notes="What each setting means, and its default: [settings](../settings.md).",
         example={},

@@ -61,12 +61,12 @@ class Run:
         self.noted = 0  # events, also those that are not kept
         self.lock = threading.Lock()
         self.said: list[tuple[str, str]] = []  # phase and text of events that are not noted yet
+        self.tried = TrialResult()
 
     def tell(self) -> None:
         """It has changed. `changed` is another one from now on, so that several may wait and none misses anything."""
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
-        self.tried = TrialResult()
 
 
 class Deployments:
@@ -215,8 +215,10 @@ class Deployments:
         options: Mapping[str, Any],
         user: str | None,
         restart: Any,
+        waits: bool = True,
     ) -> Run:
-        """Deploy. `restart`: whether the new version is loaded; "rolling": `load` or `leave` is to be called with the run, whatever happens.
+        """Deploy. `restart`: whether the new version is loaded; "rolling": `load` or `leave` is to be called with the run, whatever happens. `waits`:
+        for its end; else until its record is written, and then nothing is to be called.
 
         Raises the Problem that has prevented it; then what was served is served. It goes on if the caller is cancelled.
         """
@@ -227,12 +229,25 @@ class Deployments:
         run.task = self._node.loop.create_task(work, name=f"deployment of {wish.project}")
         run.task.add_done_callback(lambda task: task.cancelled() or task.exception())  # if nothing waits for it any more
         try:
-            await asyncio.shield(run.task)
+            if not waits:
+                await self._begun(run, run.task)
+            if waits or run.record["status"] != PENDING:
+                await asyncio.shield(run.task)
+            elif not isinstance(restart, bool):
+                run.task = self._node.loop.create_task(self._go_on(run, run.task), name=f"deployment of {wish.project}")
         except asyncio.CancelledError:
             if not isinstance(restart, bool):
                 run.task = self._node.loop.create_task(self._go_on(run, run.task), name=f"deployment of {wish.project}")
             raise
         return run
+
+    async def _begun(self, run: Run, task: asyncio.Task[Any]) -> None:
+        """Wait until its record is written, or it has ended."""
+        changed = self._node.loop.create_task(run.changed.wait())
+        try:
+            await asyncio.wait([changed, task], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            changed.cancel()
 
     async def _go_on(self, run: Run, prepared: asyncio.Task[Any]) -> None:
         """Let the new version serve, though nothing waits for it any more."""
@@ -261,6 +276,7 @@ class Deployments:
         deployment = Deployment(layout, wish, run.watch, partial(self.report, run))
         try:
             await self.records.write(run.record)
+            run.tell()
             stored = await in_thread(deployment.store, run.watch)
             if stored is not None:
                 run.record |= {"payload_hash": stored.hash, "payload_size": stored.size}

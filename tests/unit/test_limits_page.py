@@ -21,6 +21,7 @@ from svc.apps import load_limit
 from svc.config.settings import BY_NAME
 from svc.connection.load_shedding import RequestClass, class_limits
 from svc.connection.shared import SharedState
+from svc.console import edited_text
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
@@ -110,6 +111,7 @@ FIGURES = {
     "a handler": f"{default('http.timeout') // 1000} s (`http.timeout`)",
     "calls of `run_in_thread` at a time": f"{threads.MAX_THREADS} run, {threads.MAX_WAITING:,} wait",
     "jobs of an application": f"{job.MAX_JOBS:,}",
+    "a file of an application as a text in the console": f"{edited_text.MOST_EDITED // MIB} MiB",
     "text and HTML of a mail": f"{outbox.MAX_BODY // MIB} MiB",
     "mails to one address in an hour": f"{default('mail.hourlyLimit')} (`mail.hourlyLimit`)",
     "mails in the outbox": f"{outbox.MAX_ROWS:,}",

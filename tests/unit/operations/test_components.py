@@ -293,6 +293,27 @@ def test_records(node: OperationsNode, monkeypatch: pytest.MonkeyPatch) -> None:
     json.dumps(found)
 
 
+@pytest.mark.parametrize("restart", [False, True, "rolling"])
+def test_a_deployment_that_is_not_waited_for(node: OperationsNode, monkeypatch: pytest.MonkeyPatch, restart: Any) -> None:
+    monkeypatch.setattr(deployment, "try_load", lambda *arguments: TrialResult())
+    deployments = node.node.deployments
+
+    async def start(payload: str) -> tuple[str, str]:
+        body = {"operation": "deploy_component", "project": "a", "payload": payload, "restart": restart, "wait": False}
+        started = await node.operations.run(node.operations.prepare(body, node.admin, None))
+        record = deployments.records.get(started["deployment_id"])
+        assert started["message"] == "Deploying: a" and record is not None
+        await until(lambda: not deployments.running)
+        ended = deployments.records.get(started["deployment_id"])
+        assert ended is not None
+        return record["status"], ended["status"]
+
+    good = base64.b64encode(tar_of({"config.yaml": "rest: true\n"})).decode()
+    assert node.wait(lambda: start(good)) == ("pending", "success")
+    assert node.wait(lambda: start("eA==")) == ("pending", "failed")
+    assert not deployments.changing_here
+
+
 def test_records_of_an_ended_process_are_ended(node: OperationsNode) -> None:
     records = node.node.deployments.records
     table = records.table

@@ -57,6 +57,21 @@ def node(tmp_path: Path) -> Iterator[ConfigNode]:
         yield node
 
 
+def test_what_is_in_effect_and_what_the_start_has_set(node: ConfigNode) -> None:
+    mail = {"MAIL_HOST": "smtp.example", "MAIL_FROM": "a@b.example", "MAIL_USERNAME": "u", "MAIL_PASSWORD": "x"}
+    node.node.config = load_config(node.root, environ={"HTTP_PORT": "8080", **mail})
+    node.set(logging_level="debug")
+    assert node.run("get_configuration", source="start") == {
+        "http": {"port": 8080},
+        "mail": {"from": "a@b.example", "host": "smtp.example", "username": "u", "password": "***"},
+    }
+    found = node.run("get_configuration", source="run")
+    assert found["http"] == {"port": 8080, "securePort": 9927} and found["mail"]["password"] == "***" and "logging" not in found
+    assert node.run("get_configuration")["http"]["port"] == 9926
+    with pytest.raises(Problem, match="must be one of"):
+        node.run("get_configuration", source="other")
+
+
 def test_the_file_is_read_as_it_is(node: ConfigNode) -> None:
     assert node.run("get_configuration") == node.document
     node.file.write_text("a: 1\n")
