@@ -17,6 +17,11 @@ class Place:
     operation: str = ""
 
 
-PLACES: tuple[Place, ...] = (Place("", "Overview", "Server", "svc.console.views.overview"),)
+PLACES: tuple[Place, ...] = (
+    Place("", "Overview", "Server", "svc.console.views.overview"),
+    Place("operations", "Operations", "Ask", "svc.console.views.operations"),
+    Place("sql", "SQL", "Ask", "svc.console.views.sql", "sql"),
+    Place("graphql", "GraphQL", "Ask", "svc.console.views.graphql"),
+)
 
 BY_PATH = {place.path: place for place in PLACES}

@@ -14,6 +14,8 @@ KNOWN = ALONE | {
     "polygon", "text", "tspan", "desc",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
+NEIGHBOURS = ("http://localhost:", "http://127.0.0.1:")
+"""Other ports of the server, which a link may lead to."""
 
 
 class Parsed(HTMLParser):
@@ -38,7 +40,7 @@ class Parsed(HTMLParser):
         for name, value in attributes.items():
             assert not name.startswith("on") and name not in ("style", "srcdoc", "formaction"), (tag, attributes)
             if name in ("href", "src", "action"):
-                assert value.startswith(LEADING) or (tag == "a" and value.startswith("#")), (tag, attributes)
+                assert value.startswith(LEADING) or (tag == "a" and value.startswith(("#", *NEIGHBOURS))), (tag, attributes)
         if tag == "script":
             assert attributes.keys() == {"type", "src"} and attributes["type"] == "module", attributes
         self.elements.append((tag, attributes))
