@@ -38,6 +38,9 @@ PLACES: tuple[Place, ...] = (
     Place("certificates", "Certificates", "Server", "svc.console.views.certificates", "list_certificates"),
     Place("ssh-keys", "SSH keys", "Server", "svc.console.views.ssh_keys", "list_ssh_keys"),
     Place("applications", "Applications", "Server", "svc.console.views.applications", "get_components"),
+    Place("operations", "Operations", "Ask", "svc.console.views.operations"),
+    Place("sql", "SQL", "Ask", "svc.console.views.sql", "sql"),
+    Place("graphql", "GraphQL", "Ask", "svc.console.views.graphql"),
 )
 
 BY_PATH = {place.path: place for place in PLACES}

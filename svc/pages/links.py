@@ -74,7 +74,7 @@ class Links:
     def title_of(self, table: Table) -> str:
         """The attribute that records of a table are called by; "" if there is none, or the caller may not read it of each record, or code of an application
         has a say in it."""
-        registration, user = self._registration(table), user_of(self._request)
+        registration, user = self.registration_of(table), user_of(self._request)
         if registration is None or hasattr(registration.resource, "application") or rule_members(view_of(user, table)):
             return ""
         may, known = rights(user, table), table.attributes

@@ -389,7 +389,7 @@ class Pages(ResponseBuilder):
             "text": form.text,
             "parameters": form.parameters,
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
-            "place": place_of(form),
+            "fault_place": place_of(form),
             "page": None if form.found is None else found_page(form.found),
         }
         if form.found is not None:

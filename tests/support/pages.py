@@ -12,11 +12,10 @@ KNOWN = ALONE | {
     "optgroup", "button", "ul", "ol", "li", "table", "caption", "thead", "tbody", "tr", "th", "td", "bdi", "dl", "dt", "dd", "label", "pre", "mark",
     "textarea", "script", "dialog", "fieldset", "legend", "details", "summary", "figure", "figcaption", "footer", "section", "progress", "ins", "del",
     "time", "output", "datalist", "strong", "em", "kbd", "small", "template", "article", "audio", "video", "svg", "g", "path", "rect", "line", "circle",
-    "polyline",
-    "polygon", "text", "tspan", "desc", "noscript",
+    "polyline", "polygon", "text", "tspan", "desc", "noscript",
 }  # fmt: skip
 LEADING = ("./", "../", "?", "#main")
-PORT = re.compile("https?://localhost:[0-9]+/")
+PORT = re.compile(r"https?://(localhost|127\.0\.0\.1):[0-9]+/")
 """A page of another port of this server: of the host that tests ask."""
 
 
