@@ -55,13 +55,13 @@ class Links:
 
     def collection(self, table: Table) -> str:
         """The address of a collection; "" if there is none for this caller."""
-        registration = self._registration(table)
+        registration = self.registration(table)
         return "" if registration is None else self._at(registration, "")
 
     def matching(self, table: Table, name: str, value: Any) -> tuple[str, bool]:
         """(the address of the records whose attribute `name` is this value, "" if there is none for this caller; whether their number may be told: the
         caller may read all of them, and no code of an application says otherwise)."""
-        registration, query = self._registration(table), equal_to(name, value)
+        registration, query = self.registration(table), equal_to(name, value)
         if registration is None or not query:
             return "", False
         is_plain = not hasattr(registration.resource, "application")
@@ -71,7 +71,7 @@ class Links:
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""
-        registration = self._registration(table)
+        registration = self.registration(table)
         return "" if registration is None else self.record_at(registration, key)
 
     def record_at(self, registration: Registration, key: Any) -> str:
@@ -89,7 +89,8 @@ class Links:
     def _at(self, registration: Registration, relative: str) -> str:
         return self._root + self._resources.path_to(registration.path, relative)[1:]
 
-    def _registration(self, table: Table) -> Registration | None:
+    def registration(self, table: Table) -> Registration | None:
+        """What answers for a table; None: nothing does for this caller."""
         if self._tables is None:
             self._tables = {}
             for registration in self._resources.values():
