@@ -31,7 +31,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from bench import records, rules
+from bench import pages, records, rules
 from bench.applications import ROWS as APPLICATION_ROWS
 from bench.machine import use_bytecode
 from bench.measure import require
@@ -50,6 +50,7 @@ ROW_TITLES = (
         "sql": "`POST /sql`, one record by its key",
     }
     | {row: f"GET one record, {title}" for row, (title, _) in APPLICATION_ROWS.items()}
+    | pages.ROWS
     | rules.ROWS
 )
 TOLERANCE = 3.0  # percent
@@ -245,8 +246,9 @@ def main(arguments: list[str] | None = None) -> int:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
     print("; ".join(f"{name}: {value}" for name, value in record["facts"].items()) + "\n")
     print(count_table(record["rows"]))
-    if found := rules.instruction_table(record["rows"]):
-        print("\n" + found)
+    for found in (pages.instruction_table(record["rows"]), rules.instruction_table(record["rows"])):
+        if found:
+            print("\n" + found)
     if before is None:
         return 0
     for name, value in record["facts"].items():

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from unittest import mock
 
-from bench import records, rules
+from bench import pages, records, rules
 from bench.applications import ROWS as APPLICATION_ROWS
 from bench.measure import Request
 from bench.rows import find_fault, pick_numbers
@@ -48,7 +48,8 @@ TABLE_ROWS = ("get", "not modified", "equality", "range", "sort", "join", "count
 HANDLER_ROWS = ("instance", "changed", "target", "class", "async")  # of `bench.applications`: its application runs instead
 RULES_ROWS = tuple(rules.ROWS)  # its application, too
 HTTP2_ROWS = {"http2": True, "http2 literal": False}  # of GET; whether the client puts its paths into the table of fields, as few do
-ROWS = (*TABLE_ROWS[:1], *HTTP2_ROWS, *TABLE_ROWS[1:], "sql", *HANDLER_ROWS, *RULES_ROWS)
+PAGE_ROWS = tuple(pages.ROWS)
+ROWS = (*TABLE_ROWS[:1], *HTTP2_ROWS, *TABLE_ROWS[1:], "sql", *PAGE_ROWS, *HANDLER_ROWS, *RULES_ROWS)
 APPLICATIONS = ("app", "handlers", rules.APPLICATION)  # directories beside this module
 
 Answer = tuple[int, dict[str, str], bytes]
@@ -218,7 +219,14 @@ class SteppedSvc(Svc):
             return Request("POST", "/sql", self.fields, dump(body))
 
         handlers = {row: self._handler_maker(APPLICATION_ROWS[row][1]) for row in HANDLER_ROWS}
-        return found | handlers | dict.fromkeys(HTTP2_ROWS, found["get"]) | {"sql": statement} | rules.requests()
+        return (
+            found
+            | handlers
+            | dict.fromkeys(HTTP2_ROWS, found["get"])
+            | {"sql": statement}
+            | pages.requests(tuple(self.fields))
+            | rules.requests()
+        )
 
     def _handler_maker(self, address: str) -> Maker:
         return lambda n: self.get(address + records.item_id(n))

@@ -56,6 +56,8 @@ def shown(text: str) -> str:
     >>> shown("a\\u202eb\\x00")
     'a\\\\u202eb\\\\u0000'
     """
+    if text.isascii() and text.isprintable():
+        return text
     return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -69,6 +71,8 @@ def shortened(text: str, most: int) -> str:
 
 def cell_of(value: Any, most: int = CELL) -> Cell:
     """A value in at most about `most` characters. Raises TypeError for one that cannot be encoded in any type."""
+    if type(value) is str:  # most values are
+        return Cell(shortened(value, most), "text", "", len(value) > most)
     value = _plain(value)
     if value is MISSING:
         return Cell("", "missing")

@@ -76,6 +76,8 @@ class Links:
 
     def record_at(self, registration: Registration, key: Any) -> str:
         resource = registration.resource
+        if type(key) is str and key.isascii() and key.isalnum() and not getattr(resource, "untyped_keys", False):
+            return self._at(registration, key)  # nothing in it could be read as something else
         key = tuple(key) if isinstance(key, list) else key
         parts = key if isinstance(key, tuple) else (key,)
         if not parts or not all(type(part) in (str, int, float) and part != "" for part in parts):

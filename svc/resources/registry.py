@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -255,6 +256,7 @@ def _matched(pattern: tuple[str, ...] | None, segments: list[str]) -> int | None
     return len(pattern or ())
 
 
+@lru_cache(1024)
 def _raw(name: str) -> str:
     """The address `name` as the path of a request has it.
 
