@@ -29,7 +29,8 @@ def error(text: str) -> dict[str, Any]:
         "retryable": True,
         "trail": [(text, "Flight/")],
         "filter": None,
-        "formats": [], "actions": [],
+        "formats": [],
+        "actions": [],
         **dict.fromkeys(names, text),
     }
 
@@ -62,7 +63,8 @@ def test_it_gives_way_to_others_while_it_works() -> None:
         "page": {"table": None, "lines": lines_of([list(range(100))] * 5), "count": None, "is_cut": False},
         "title": "t",
         "trail": [],
-        "formats": [], "actions": [],
+        "formats": [],
+        "actions": [],
         "frame": FRAME,
     }
     turns = 0
