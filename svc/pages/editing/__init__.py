@@ -1,4 +1,4 @@
-"""Records that are inserted, changed, duplicated and deleted by forms (spec: http §7.8.1, §7.8.2).
+"""Records that are inserted, changed, duplicated and deleted by forms (spec: http §7.8).
 
 fields       a value of a record <-> the field of a form; knows no requests
 forms        the fields of one record, by the rights of the caller; what a form has sent

@@ -1,4 +1,4 @@
-"""Choosing the record that a reference leads to: by its key, or by what it is called (spec: http §7.8.2).
+"""Choosing the record that a reference leads to: by its key, or by what it is called (spec: http §7.8).
 
 Without scripts, the form is sent to a page that searches, and comes back with what was chosen. A script asks the view of the other table.
 """

@@ -1,4 +1,4 @@
-"""Two people have changed one record: what each has changed, and what is to be written (spec: http §7.8.1).
+"""Two people have changed one record: what each has changed, and what is to be written (spec: http §7.8).
 
 Whether somebody else has changed an attribute is told by the digest of what the form had shown, and that of what it would show now. What it had shown is in
 the form where it was not touched, else in the log. Nothing of this needs to be believed: what is shown the caller may read, and what is written is checked.

@@ -1,4 +1,4 @@
-"""The form of one record: which fields it has for its caller, and what it has sent (spec: http §7.8.1)."""
+"""The form of one record: which fields it has for its caller, and what it has sent (spec: http §7.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records are inserted, duplicated and deleted by forms (spec: http §7.8.1)."""
+"""Records are inserted, duplicated and deleted by forms (spec: http §7.8)."""
 
 from __future__ import annotations
 
