@@ -169,6 +169,8 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
         found.text = _text(found.format, value)
         if len(found.text) > LONGEST_TEXT:
             return _only_shown(found, value, f"Too long for a form: {len(found.text):,} characters")
+    elif found.state == NULL and found.format == "json":
+        found.text = NULL
     if found.format in STATED:
         found.states = _states(attribute, found, is_new)
     elif found.format == "choice":
