@@ -59,7 +59,7 @@ _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 class Field:
     """`format`: see above, "" if it is only shown. `states`: (state, what it is called) that can be chosen beside the text. `options`: (value of the option,
     its text). `href`: of the content of a file. `lines`: of what is only shown, made while it is shown. `target`: address of the table whose keys it holds.
-    `about`: what else is known of it."""
+    `about`: what else is known of it. `is_prose`: its text may have several lines, whether or not it has."""
 
     name: str
     token: str
@@ -75,6 +75,7 @@ class Field:
     about: str = ""
     href: str = ""
     is_image: bool = False
+    is_prose: bool = False
     lines: Iterable[Line] | None = None
     target: str = ""
     link: str = ""
@@ -92,12 +93,12 @@ class Field:
     @property
     def is_long(self) -> bool:
         """Whether its text needs more than a line."""
-        return self.format in ("json", "lines") or len(self.text) > _ONE_LINE or "\n" in self.text
+        return self.format in ("json", "lines") or self.is_prose or len(self.text) > _ONE_LINE or "\n" in self.text
 
     @property
     def height(self) -> int:
         """Rows of its text area."""
-        return min(20, max(2, self.text.count("\n") + 1, len(self.text) // 90 + 1))
+        return min(20, max(1 if self.is_prose else 2, self.text.count("\n") + 1, len(self.text) // 90 + 1))
 
     @property
     def digest(self) -> str:
@@ -162,6 +163,7 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
     found = Field(attribute.name, token_of(attribute.name), type_text(attribute), required=attribute.required)
     found.help = _help(attribute)
     found.state = ABSENT if value is MISSING else NULL if value is None else VALUE
+    found.is_prose = attribute.type == "String" and not attribute.indexed and not attribute.elements and attribute.enum is None
     if _is_content(attribute, value):
         return _file(found, attribute, value)
     found.format = _format(attribute, value)
