@@ -43,7 +43,7 @@ FILES = ("file", "bytes")
 """Formats of uploads."""
 STATED = ("text", "crlf", "lines")
 """Formats whose state is chosen beside the text; with others the text says it."""
-LONGEST_TEXT = 1 << 20  # characters of a field; of longer values it is told that they are
+LONGEST_TEXT = 1 << 20  # bytes of a field; of longer values it is told that they are
 _ONE_LINE = 100  # characters of a text that has a field of one line
 _MOST_ELEMENTS = 1000  # of a list that is shown line by line
 _MOST_OPTIONS = 500  # of an enumeration that is offered as a list
@@ -99,6 +99,11 @@ class Field:
     def height(self) -> int:
         """Rows of its text area."""
         return min(20, max(1 if self.is_prose else 2, self.text.count("\n") + 1, len(self.text) // 90 + 1))
+
+    @property
+    def size(self) -> int:
+        """Bytes of its text."""
+        return len(self.text) if self.text.isascii() else len(self.text.encode("utf-8", "surrogatepass"))
 
     @property
     def digest(self) -> str:
@@ -169,8 +174,8 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
     found.format = _format(attribute, value)
     if found.state == VALUE:
         found.text = _text(found.format, value)
-        if len(found.text) > LONGEST_TEXT:
-            return _only_shown(found, value, f"Too long for a form: {len(found.text):,} characters")
+        if found.size > LONGEST_TEXT:
+            return _only_shown(found, value, f"Too long for a form: {found.size:,} bytes")
     elif found.state == NULL and found.format == "json":
         found.text = NULL
     if found.format in STATED:
@@ -191,8 +196,8 @@ def rest_field(rest: dict[str, Any]) -> Field:
     found = Field("Other properties", OTHERS, "object", "json", VALUE)
     found.text = _text("json", rest) if rest else ""
     found.help = "Properties that are not declared, as one JSON object. One that is taken out of it becomes null: a change of a record removes nothing."
-    if len(found.text) > LONGEST_TEXT:
-        return _only_shown(found, rest, f"Too long for a form: {len(found.text):,} characters")
+    if found.size > LONGEST_TEXT:
+        return _only_shown(found, rest, f"Too long for a form: {found.size:,} bytes")
     return found
 
 

@@ -40,7 +40,9 @@ from svc.pages.editing.fields import (
     value_of,
 )
 from svc.query.conflicts import explained_to
-from svc.resources import StoredRecord
+from svc.query.nodes import Query, Select, SelectItem
+from svc.query.printer import print_query
+from svc.resources import RequestTarget, StoredRecord
 from svc.store.entity_tags import Precondition, etag_of
 from svc.store.schema import Attribute
 from svc.store.values.records import MISSING, decode
@@ -53,8 +55,9 @@ if TYPE_CHECKING:
 
 MOST_FIELDS = 200  # of one form; further attributes have a form of their own
 _MOST_REST = 1000  # undeclared properties that can be edited
-_MOST_TEXT = 2 << 20  # characters of all fields of one form
+_MOST_TEXT = 3 << 19  # bytes of all fields of one form; line ends are sent as two, and of a form with files 4 MiB are taken
 _MOST_TOLD = 100
+_MOST_COMPUTED = 50  # attributes whose values are shown
 SHOWN, VERSION, FROM = "_shown", "_version", "_from"
 TEXT, STATE, FILE, REMOVE = "v.", "s.", "f.", "r."
 """How the names of fields begin: what is behind it is the token of the attribute."""
@@ -66,12 +69,13 @@ TEXT, STATE, FILE, REMOVE = "v.", "s.", "f.", "r."
 @dataclass(slots=True)
 class OpenRecord:
     """A record as the caller sees it. `values`: what is stored, as far as the caller may read it. `visible`: the attributes that the caller may read, None:
-    all. `hidden`: those of the record that code of an application answers something else for, or nothing."""
+    all. `hidden`: those of the record that code of an application answers something else for, or nothing. `computed`: values of computed attributes."""
 
     raw: bytes
     values: dict[str, Any]
     visible: frozenset[str] | None
     hidden: frozenset[str] = frozenset()
+    computed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -96,7 +100,9 @@ async def open_record(call: ViewCall) -> OpenRecord:
     if isinstance(result, StoredRecord):
         record = decode(result.raw)
         visible = result.visible
-        return OpenRecord(result.raw, record if visible is None else narrow(record, visible), visible)
+        found = OpenRecord(result.raw, record if visible is None else narrow(record, visible), visible)
+        found.computed = await _computed(call, result)
+        return found
     if isinstance(result, Response):
         result = result.data
     raw = None if result is None else call.resource.table.get_raw(call.target.id)
@@ -106,6 +112,24 @@ async def open_record(call: ViewCall) -> OpenRecord:
     told = result if isinstance(result, Mapping) else {}
     values = {name: value for name, value in record.items() if name in told and _is_same(value, told[name])}
     return OpenRecord(raw, values, None, frozenset(record.keys() - values.keys()))
+
+
+async def _computed(call: ViewCall, record: StoredRecord) -> dict[str, Any]:
+    """The values of computed attributes that the caller may read; {} if they cannot be had."""
+    names = [each.name for each in record.table.definition.attributes if each.computed_from is not None and not _is_hidden(record, each)]
+    if not names:
+        return {}
+    try:
+        target = RequestTarget(print_query(Query(select=Select(tuple([SelectItem((name,)) for name in names[:_MOST_COMPUTED]])))))
+        target.id, target.rights = call.target.id, call.target.rights
+        found = await call.pages.found_values(call.resource.select_one(record, target, call.request), call.request)
+    except (Problem, ValueError):  # code of an application that computes it may fail
+        return {}
+    return found[0] if found and isinstance(found[0], dict) else {}
+
+
+def _is_hidden(record: StoredRecord, attribute: Attribute) -> bool:
+    return record.visible is not None and attribute.name not in record.visible
 
 
 def _is_same(stored: Any, told: Any) -> bool:
@@ -193,11 +217,11 @@ def form_of(call: ViewCall, record: OpenRecord | None, rights: TableRights, *, i
     form = RecordForm([], version="" if record is None else record.tag)
     room = _MOST_TEXT
     for attribute in attributes[first : first + MOST_FIELDS]:
-        value = values.get(attribute.name, MISSING)
+        value = (values if attribute.stored or record is None else record.computed).get(attribute.name, MISSING)
         made = _field(attribute, value, table, rights, is_new)
-        if len(made.text) > room:
+        if made.size > room:
             made = shown_field(attribute, value, "The form has no room for it")
-        room -= len(made.text)
+        room -= made.size
         target = leads.get(attribute.name)
         if target is not None and made.format:
             made.target = call.links.collection(target)
@@ -215,7 +239,8 @@ def form_of(call: ViewCall, record: OpenRecord | None, rights: TableRights, *, i
 def _attributes(call: ViewCall, record: OpenRecord | None, rights: TableRights, is_new: bool) -> list[Attribute]:
     """Those that the form shows: what is stored, as far as the caller may read it, or write it anew. Of a new record what is required comes first."""
     definition = call.resource.table.definition
-    found = [each for each in definition.attributes if each.stored]
+    computed = {} if record is None or is_new else record.computed
+    found = [each for each in definition.attributes if each.stored or each.name in computed]
     if record is not None:
         found = [each for each in found if record.shows(each.name)]
     if is_new:
@@ -235,6 +260,8 @@ def _field(attribute: Attribute, value: Any, table: Table, rights: TableRights, 
         if not is_new:
             return shown_field(attribute, value, "The key")
         return _key_field(attribute, table)
+    if not attribute.stored:
+        return shown_field(attribute, value, "Computed")
     if _is_managed(attribute):
         return shown_field(attribute, value, "Set by the server")
     right = rights.attribute(attribute.name)

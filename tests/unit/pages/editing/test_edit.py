@@ -116,6 +116,8 @@ def test_a_form_that_is_sent_as_it_is_writes_nothing(site: Application) -> None:
     assert form["v.note"] == "\nfirst\nsecond " and form["v.big"] == str(2**70 + 1) and form["v.since"] == "1894-03-05T01:02:03.955Z"
     assert form["v.status"] == "=OPEN" and form["v.tags"] == "a,b\nc" and form["v.active"] == "=false"
     assert json.loads(form["v.place"]) == WHOLE["place"] and str(2**64) in form["v.place"]
+    page = Parsed(site.answer("GET", "/Product/p1?_view=edit", accept=BROWSER)[2])
+    assert "Computed" in page.text and "Set by the server" in page.text
     assert "v.id" not in form and "v.dear" not in form and "v.made" not in form and "v.changed" not in form
     assert send(site, "/Product/p1?_view=edit", form)[:2] == (303, "./p1")
     assert stored(site, "/Product/p1") == before
