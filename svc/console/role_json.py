@@ -9,20 +9,23 @@ from typing import Any, NoReturn
 from svc.console.page import ConsolePage
 from svc.errors import ClientError
 
-MOST_BYTES = 8 << 20  # of what is read
+MOST = 1 << 20  # characters of what is shown and read
 
 
-async def written_json(page: ConsolePage, value: Any) -> str:
-    """Empty for None. On a helper thread: a role may name thousands of attributes."""
-    if value is None:
-        return ""
-    return await page.node.loop.run_in_executor(page.node.executor, partial(json.dumps, value, indent=2, ensure_ascii=False, default=str))
+async def written_json(page: ConsolePage, value: Any) -> str | None:
+    """Empty for None; None for what is too long for a page. On a helper thread: a role may name thousands of attributes."""
+    text = (
+        ""
+        if value is None
+        else await page.node.loop.run_in_executor(page.node.executor, partial(json.dumps, value, indent=2, ensure_ascii=False))
+    )
+    return text if len(text) <= MOST else None
 
 
 async def read_json(page: ConsolePage, text: str) -> Any:
     """Raises ClientError with line and column."""
-    if len(text) > MOST_BYTES:
-        raise ClientError(f"This is more than {MOST_BYTES >> 20} MiB", 413)
+    if len(text) > MOST:
+        raise ClientError(f"This is more than {MOST:,} characters: send it with alter_role", 413)
     return await page.node.loop.run_in_executor(page.node.executor, parsed, text)
 
 

@@ -241,6 +241,7 @@ async def _matrix(
         "structure": structure,
         "structure_kind": _structure_kind(permission),
         "operations": operations,
+        "chosen": [each["name"] for _, names in operations or () for each in names if each["is_chosen"]][:20],
         "has_operations": isinstance(permission.get("operations"), list),
         "changes": [shortened(line, _LONGEST_LINE) for line in changes or ()],
         "faulty": _sentences(fault, rows),

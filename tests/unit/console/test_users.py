@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 import pytest
 
+from svc.config import Config
+from svc.store.system import SYSTEM, USER_TABLE
 from tests.support.console import ConsoleSite
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>"
@@ -237,3 +239,36 @@ def test_effective_rights_of_what_is_not_there(site: ConsoleSite) -> None:
     site.node.run("add_role", role="viewer", permission={"operations": ["list_users"]})
     add(site, "eve", "viewer")
     assert site.get("/console/users?do=rights&who=admin&on=plant", site.node.directory.get_user("eve")).status == 404
+
+
+def test_what_was_made_up_is_in_no_log(site: ConsoleSite, tmp_path: Path) -> None:
+    site.node.logs.configure(Config.from_document({"logging": {"level": "trace", "root": str(tmp_path / "log")}}, tmp_path))
+    entries: list[str] = []
+    site.node.logs.on_entry = lambda level, tags, text: entries.append(text)
+    secrets = []
+    for path, form in (
+        ("/console/users?do=add", {"username": "ann", "role": "reader", "active": "yes", "generate": "yes"}),
+        ("/console/users/ann", {"action": "password", "generate": "yes"}),
+        ("/console/keys?do=create", {"name": "nightly", "whose": "role", "role": "reader"}),
+    ):
+        found = re.search('id="secret">([^<]+)<', site.post(path, form).body.decode())
+        assert found
+        secrets.append(found[1])
+    site.post("/console/users?do=add", {"username": "bob", "role": "reader", "password": "typed-in", "again": "typed-in"})
+    site.node.logs.on_entry = None
+    assert any("add_user" in text and "***" in text for text in entries) and any("create_key" in text for text in entries)
+    for secret in (*secrets, "typed-in"):
+        assert not any(secret in text for text in entries)
+
+
+def test_ten_thousand_users(site: ConsoleSite) -> None:
+    users = site.node.store.databases[SYSTEM].tables[USER_TABLE]
+    transaction = site.node.store.begin()
+    for number in range(10_000):
+        record = {"username": f"u{number:05}", "role": "reader", "active": True, "login_epoch": "x"}
+        transaction.put(users, record["username"], users.validator.record(record))
+    site.node.store.commit_now(transaction)
+    page = site.get("/console/users?page=100").page
+    assert "9,901 to 10,000 of 10,001 users" in page.text or "9901 to 10000 of 10001 users" in page.text
+    assert [row[0] for row in site.get("/console/users?search=u0998").page.rows[1:]] == [f"u0998{digit}" for digit in range(10)]
+    assert "10,000 users" in site.get("/console/roles").page.text and site.get("/console/users/u09999").status == 200

@@ -249,7 +249,12 @@ def test_logout_keeps_the_other_properties(caller: Caller) -> None:
     caller.send("login", username="ann", password="s3cret")
     session_id = next(iter(caller.cookies.values()))
     caller.send("logout")
-    assert caller.node.node.sessions.record(session_id) == {"id": session_id, "user": None, "__login__": None}
+    assert caller.node.node.sessions.record(session_id) | {"__since__": 0} == {
+        "id": session_id,
+        "user": None,
+        "__login__": None,
+        "__since__": 0,
+    }
 
 
 def test_wrong_login(caller: Caller) -> None:
