@@ -193,6 +193,8 @@ def test_wrong_ssh_keys(site: ConsoleSite, changes: dict[str, str], at: str) -> 
     answer = site.post("/console/ssh-keys?do=add", form)
     assert answer.status == 400 and control(answer, at)["aria-invalid"] == "true"
     assert b"<img src=x" not in answer.body and site.node.run("list_ssh_keys") == []
+    both = site.post("/console/ssh-keys?do=add", {**form, "host": "a b", "hostname": "c d"})
+    assert [control(both, name).get("aria-invalid") for name in ("host", "hostname")] == ["true", "true"]
 
 
 def test_known_hosts(site: ConsoleSite) -> None:
