@@ -292,7 +292,7 @@ def test_a_deployment_that_goes_on(site: ConsoleSite) -> None:
     site.node.store.commit_now(transaction)
     answer = site.get("/console/applications/shop/deployments/d1")
     assert answer.page.find("section", id="deployment")["data-poll"] == "2" and answer.page.links["Look again"] == "?"
-    assert any(tag == "script" and "live" in each["src"] for _, each in answer.page.elements)
+    assert any(tag == "script" and "live" in each["src"] for tag, each in answer.page.elements)
     listed = site.get("/console/applications")
     assert listed.page.find("section", id="deployment-list")["data-poll"] == "2"
     for each in (answer, listed, site.get("/console/applications/shop")):
