@@ -81,6 +81,8 @@ class Accounts:
         self.providers: ProviderOptions | None = None
         self.forgetting: list[Join] = []
         """What goes with an account besides its record and its API keys: adds to the transaction that removes it."""
+        self.find_logins: Callable[[User], list[dict[str, Any]]] = lambda user: []
+        """The rows of `svc_identities` of an account, where there are providers."""
         self._place = database, table
         now = parts.clock.monotonic
         self._limits = {

@@ -32,12 +32,13 @@ from svc.config import Config
 from svc.errors import ClientError, PreconditionFailed, Problem
 from svc.messages import Request
 from svc.store import Store, Table, WriterBusy
-from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM
+from svc.store.system import SESSION_LOGIN, SESSION_SINCE, SESSION_TABLE, SYSTEM
 from svc.store.values.records import decode, expiry_of
 
 DAY = 86_400.0  # seconds
 DEFAULT_LIFE = 30 * DAY
 LONGEST_LIFE = 100 * 365 * DAY
+_OWN = (SESSION_LOGIN, SESSION_SINCE)  # attributes that are no properties of the session
 
 
 class Sessions:
@@ -108,7 +109,7 @@ class Sessions:
         if raw is None:
             return None
         record = decode(raw)
-        user = self._user(record)
+        user = self.owner(record)
         if user is None and record.get(SESSION_LOGIN) is not None:
             return None  # it has ended
         expiry = expiry_of(raw)
@@ -121,7 +122,7 @@ class Sessions:
         """The stored session; None if there is none, or it has ended."""
         raw = None if session_id is None else self.table.get_raw(session_id)
         record = None if raw is None else decode(raw)
-        return None if record is None or (record.get(SESSION_LOGIN) is not None and self._user(record) is None) else record
+        return None if record is None or (record.get(SESSION_LOGIN) is not None and self.owner(record) is None) else record
 
     def id_with_user(self, request: Request, username: str) -> str | None:
         """The id of the session that the request brings, if this user is logged in to it."""
@@ -131,14 +132,18 @@ class Sessions:
     def has_user(self, session_id: str, username: str) -> bool:
         """Whether this user is still logged in to a session. It is not renewed."""
         raw = self.table.get_raw(session_id)
-        user = None if raw is None else self._user(decode(raw))
+        user = None if raw is None else self.owner(decode(raw))
         return user is not None and user.active and user.username == username
 
-    def _user(self, record: Mapping[str, Any]) -> User | None:
-        """The user who logged in to a session, if that login still counts."""
+    def owner(self, record: Mapping[str, Any]) -> User | None:
+        """The user who logged in to a session, if that login still counts. `record`: of the session."""
         username, login_id = record.get("user"), record.get(SESSION_LOGIN)
         user = self._directory.get_user(username) if isinstance(username, str) and login_id is not None else None
         return user if user is not None and user.login_id == login_id else None
+
+    def renewed(self, expires: float | None) -> float | None:
+        """When a session was renewed by use, or begun; both in ms since the epoch. None: use renews none. `expires`: of the session."""
+        return expires - self._life * 1000 if self._is_renewed and expires is not None else None
 
     @property
     def table(self) -> Table:
@@ -181,8 +186,9 @@ class Sessions:
     async def update(self, session: Session, changes: Mapping[str, Any]) -> None:
         if "id" in changes and changes["id"] != session.id:
             raise ClientError("The id of a session cannot be changed")
-        if SESSION_LOGIN in changes:
-            raise ClientError(f"{SESSION_LOGIN} of a session cannot be changed")
+        for name in _OWN:
+            if name in changes:
+                raise ClientError(f"{name} of a session cannot be changed")
         properties = {name: value for name, value in changes.items() if name != "id"}
         if "user" in properties:
             user = properties["user"]
@@ -218,7 +224,7 @@ class Sessions:
         """Store a session under a new id and set its cookie."""
         session_id = str(uuid4())
         wall = self._wall()
-        record = self.table.validator.record({**properties, "id": session_id}, source="native")
+        record = self.table.validator.record({**properties, "id": session_id, SESSION_SINCE: wall * 1000}, source="native")
         transaction = self._store.begin(session.username)
         transaction.put(self.table, session_id, record, expires_at=(wall + self._life) * 1000)
         if replaced is not None:
@@ -323,7 +329,7 @@ class Session:
     async def get(self) -> dict[str, Any]:
         """The stored properties, `id` and `user` among them; empty if there is no session."""
         record = self._sessions.record(self.id) or {}
-        return {name: value for name, value in record.items() if name != SESSION_LOGIN}
+        return {name: value for name, value in record.items() if name not in _OWN}
 
     async def update(self, properties: Mapping[str, Any]) -> None:
         """Set these properties and keep the others. `{"user": None}` logs out."""

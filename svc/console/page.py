@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -10,16 +11,21 @@ from svc.auth.users import User
 from svc.console.places import PLACES, Place
 from svc.errors import Problem, Refusal
 from svc.http.compression import Compression
+from svc.http.response_parts import RestOptions
+from svc.http.responses import ResponseBuilder
 from svc.logs.redact import redacted
 from svc.messages import HeaderPairs, Request, Response
+from svc.operations.call import Call
 from svc.operations.node import Node
 from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
-from svc.pages.frame import PAIRS, frame_of
+from svc.pages.frame import PAIRS, SECURITY, frame_of
 from svc.pages.sent_form import SentForm
 from svc.pages.tokens import form_token
+from svc.resources import RequestTarget
+from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
     from svc.pages.templates import Templates
@@ -65,12 +71,56 @@ class ConsolePage:
 
     async def run(self, operation: str, **fields: Any) -> Any:
         """What an operation answers to this caller, as Python values, once what it wrote is on the disk. Raises Problem."""
+        return await self._run(operation, fields, None)
+
+    async def run_in_session(self, operation: str, **fields: Any) -> Any:
+        """The same for an operation that asks about the caller's own session. What it answers must be no stream."""
+        return await self._run(operation, fields, self.request)
+
+    async def _run(self, operation: str, fields: Mapping[str, Any], request: Request | None) -> Any:
         body = {"operation": operation, **fields}
         row = by_name()[operation]
         logger = self.node.logs.logger.with_tag("operation")
         if row.logged and logger.is_enabled("info"):
             logger.info({**redacted(body, row.secrets), "user": self.user.username})
-        return await self._operations.perform(body, self.user, authorize=True)
+        return await self._operations.perform(body, self.user, authorize=True, request=request)
+
+    async def begin(self, body: Mapping[str, Any], *, streams: bool = False) -> tuple[Call, Any]:
+        """Run a body that the caller has written, as if it had been posted to the operations API: (the call, what its handler has answered, once what it wrote
+        is on the disk). Rows of a query are still to be found, in the turn in which this returns. `streams`: entries of logs may be a stream, as a client gets
+        them, instead of a list. Raises Problem."""
+        call = self._operations.prepare(body, self.user, self.request)
+        logger = self.node.logs.logger.with_tag("operation")
+        if call.operation.logged and logger.is_enabled("info"):
+            logger.info({**redacted(call.body, call.operation.secrets), "user": call.username})
+        if call.operation.category == "logs" and not streams:
+            call.request = None
+        result = self._operations.run(call)
+        if isawaitable(result):
+            result = await result
+        if call.pending_commit is not None:
+            await wait_committed(call.pending_commit)
+        return call, result
+
+    async def file(self, result: Any, name: str, media_type: str) -> Response:
+        """All of a result as a file. Raises Problem."""
+        target = RequestTarget()
+        target.extension = media_type
+        logger, node = self.node.logs.logger, self.node
+        responses = ResponseBuilder(
+            node.types,
+            self._compression,
+            node.clock,
+            lambda error: logger.error("a file of the console broke off", error),
+            RestOptions(pages=False),
+        )
+        answer = responses.answer(self.request, target, {} if result is None else result)
+        response: Response = await answer if isawaitable(answer) else answer
+        if not isinstance(result, Response):
+            response.pairs = [pair for pair in response.pairs if pair[0] != "Content-Disposition"]
+            response.pairs.append(("Content-Disposition", f'attachment; filename="{name}"'))
+        response.pairs += SECURITY
+        return response
 
     def may(self, operation: str, **fields: Any) -> bool:
         """Whether the caller may run it, as far as that is known without running it."""

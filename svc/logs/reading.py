@@ -41,13 +41,14 @@ Entry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag. `newest_first`: also the
-    order; `tail`: the newest ones, oldest first, of which `start` are left out at the end."""
+    """Which entries to return. Times in seconds since the epoch, both included. `text` is contained in the message or a tag; `tag` is one of the
+    tags. `newest_first`: also the order; `tail`: the newest ones, oldest first, of which `start` are left out at the end."""
 
     level: str | None = None
     since: float | None = None
     until: float | None = None
     text: str | None = None
+    tag: str | None = None
     newest_first: bool = False
     tail: bool = False
     start: int = 0
@@ -132,6 +133,8 @@ def _iter_matching(stream: BinaryIO, size: int, wanted: LogQuery, begin: int = 0
             continue
         entry = _entry(raw)
         if wanted.text is not None and wanted.text not in entry["message"] and not any(wanted.text in tag for tag in entry["tags"]):
+            continue
+        if wanted.tag is not None and wanted.tag not in entry["tags"]:
             continue
         yield entry, offset
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from io import StringIO
 from itertools import chain
 
@@ -22,8 +23,13 @@ QUOTED = "\0"  # in front of the content of a quoted cell, where that makes a di
 
 csv.field_size_limit(MAX_CELL)
 
-# A cell that is quoted. It ends with its text where the text ends before its quote does.
-_quoted_cell = re.compile(r'(?<![^,\r\n])"((?:[^"]++|"")*+)(?:"|\Z)')
+
+@cache
+def _quoted_cell(separator: str) -> re.Pattern[str]:
+    """A cell that is quoted. It ends with its text where the text ends before its quote does."""
+    return re.compile(rf'(?<![^{re.escape(separator)}\r\n])"((?:[^"]++|"")*+)(?:"|\Z)')
+
+
 _name = re.compile(r'(?:[^,"\r\n]++|"(?:[^"\r\n]++|"")++")(?=[,\r\n]|\Z)')
 _one_quoted = re.compile(r'"(?:[^"]++|"")*+"').fullmatch
 _needs_quotes = re.compile(r'[,"\r\n]').search
@@ -54,9 +60,9 @@ def is_export(line: str) -> bool:
     return len(quoted) == len(names) - 1 and any(_needs_quotes(name[1:-1]) is None for name in quoted)
 
 
-def _marked(lines: list[str]) -> Iterator[str]:
+def _marked(lines: list[str], separator: str) -> Iterator[str]:
     """The lines with QUOTED in front of the content of each quoted cell."""
-    return StringIO(_quoted_cell.sub(_mark, "".join(lines)), newline="")
+    return StringIO(_quoted_cell(separator).sub(_mark, "".join(lines)), newline="")
 
 
 def _mark(found: re.Match[str]) -> str:
@@ -84,7 +90,10 @@ class CsvRowParser:
     Rows without any content are left out. Raises ValidationError for what cannot be read, with the line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str = ",", *, quotes_mean_text: bool = False) -> None:
+        """`separator`: of cells, one character. `quotes_mean_text`: as in an export, though the header does not say so."""
+        self._separator = separator
+        self._quotes_mean_text = quotes_mean_text
         self._rest = ""  # the beginning of a line
         self._lines: list[str] = []  # whole ones, from the beginning of a row
         self._line = 0  # lines before them
@@ -121,17 +130,18 @@ class CsvRowParser:
             raise _fault(f"The quoted cell that begins in line {self._line + 1} or later has no end", self._line + 1)
 
     def _take(self, text: str, may_end: bool) -> None:
-        lines = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
-        is_open, self._lines = self._is_open, self._lines + lines
+        taken = list(StringIO(text, newline=""))  # splits at LF, CR and CRLF only, and keeps them
+        is_open, self._lines = self._is_open, self._lines + taken
         if self.is_export is None:
             header = next((line for line in self._lines if line.strip("\r\n")), None)
             if header is not None:
-                self.is_export = is_export(header)
+                self.is_export = self._quotes_mean_text or (self._separator == "," and is_export(header))
                 self.is_quoted = _one_quoted(header.rstrip("\r\n")) is not None
         if not is_open and '"' not in text:
-            self._split = iter([line.rstrip("\r\n").split(",", MAX_COLUMNS) for line in lines])
+            self._split = iter([line.rstrip("\r\n").split(self._separator, MAX_COLUMNS) for line in taken])
         elif may_end:
-            self._reader = csv.reader(chain(_marked(self._lines) if self.is_export else self._lines, _no_more()))
+            lines = chain(_marked(self._lines, self._separator) if self.is_export else self._lines, _no_more())
+            self._reader = csv.reader(lines, delimiter=self._separator)
             self._is_open = False
 
     def rows(self, limit: int) -> list[list[str]]:

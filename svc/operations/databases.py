@@ -258,6 +258,7 @@ _DESCRIPTION_NOTE = """\\
 | `last_updated_record` | time of the newest write, ms since the epoch; absent if there was none, or none is known |
 | these three | absent for others than super users if rules about rows narrow the table, as are `keys` of `leftovers` |
 | `expiration`, `replicate`, `sealed` | only where they differ from the default |
+| `building` | while indexes are built in the background: their attributes |
 | `not_unique_yet` | while values are compared after a start: the attributes that are to be `@unique` and are not yet |
 | `moving` | while values move to new names of attributes: `renamed_from`, and the number of `records` that are rewritten |
 | `account` | true if the records are those of the users of an application |

@@ -104,6 +104,8 @@ def describe_table(call: Call, table: Table, may: TableRights) -> Steps:
     if table.moves is not None and not table.moves.is_done:
         names = {move.new: move.old for move in table.moves.note.moves if sees_attribute(may, move.new)}
         found["moving"] = {"renamed_from": names} | ({"records": table.moves.note.moved} if view is None else {})
+    if building := [index.attribute for index in table.stored_indexes if not index.ready and sees_attribute(may, index.attribute)]:
+        found["building"] = building
     if unproved := [name for name in table.unproved if sees_attribute(may, name)]:
         found["not_unique_yet"] = unproved
     note = read_note(table, txn) if view is None else None

@@ -11,6 +11,7 @@ from svc.errors import ClientError, NotFound, ValidationError
 from svc.operations.accounts import INSERT, UPDATE, change_accounts, check_change, check_grant
 from svc.operations.call import Call
 from svc.operations.fields import IMPERSONATE, REPLICATED, Field
+from svc.operations.node import Node
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.roles import is_role_name
 from svc.store import Database, Table, Transaction
@@ -61,7 +62,7 @@ def _change(call: Call, change: Change, *, creates: bool) -> Any:
             transaction.patch(roles, before["id"], roles.validator.changes({"permission": permission}))
         role_id = name if before is None else before["id"]
         answer = {"message": _message(name, rights, table, attribute, creates), "id": role_id, "role": name, "permission": permission}
-        file = _file_of(call, name)
+        file = file_of(call.node, name)
         if file is not None:
             answer["warning"] = f"{file} brings the role {name} along: the next start sets it to what the file says"
         return lambda: answer
@@ -118,8 +119,9 @@ def _message(name: str, rights: list[str], table: Table, attribute: str | None, 
     return f"The role {name} may {listed} {target}"
 
 
-def _file_of(call: Call, name: str) -> str | None:
-    return next((f"{app.name}/{app.role_files[name]}" for app in call.node.apps if name in app.role_files), None)
+def file_of(node: Node, name: str) -> str | None:
+    """The file of an application that brings a role along, with the application's name; None: none does."""
+    return next((f"{app.name}/{app.role_files[name]}" for app in node.apps if name in app.role_files), None)
 
 
 # --- rows ---------------------------------------------------------------------------------------------------------------------------------

@@ -14,15 +14,27 @@ from svc.operations.call import Call
 from svc.operations.fields import DATABASE, TABLE, Field, bad_request, is_key
 from svc.operations.job import Job, JobFailed
 from svc.operations.jobs import iso_to_ms
-from svc.operations.log_entries import AUDIT_COLUMNS, TOGETHER, TRANSACTION_COLUMNS, Entries, Presenter, chosen, history, limited
+from svc.operations.log_entries import (
+    AUDIT_COLUMNS,
+    TOGETHER,
+    TRANSACTION_COLUMNS,
+    Entries,
+    Presenter,
+    chosen,
+    history,
+    limited,
+    newest_first,
+    window,
+)
 from svc.operations.operation import SUPER_USER, Operation
 from svc.operations.row_rules import VisibleEntries, read_view, refuse_narrowed
 from svc.operations.system_records import refuse_system
 from svc.operations.value_stream import Steps, answer_list, answer_lists
 from svc.query.views import TableView
-from svc.store import LogEntry, Table
+from svc.store import Table
 from svc.store.env import Txn
 from svc.store.log.table_removal import remove_log_entries
+from svc.store.log.transaction_log import SKEW_MS
 from svc.store.system import SYSTEM
 from svc.store.values.conversion import check_key
 from svc.store.values.keys import encode_primary
@@ -41,10 +53,11 @@ def read_audit_log(call: Call) -> Any:
         raise bad_request(f"Invalid searchType '{str(search_type)[:250]}'")
     values = call["search_values"] or []
     if search_type == "timestamp":
-        first, last = _range(values)
+        times = _range(values)
         table = _audited(call)
-        show, view = Presenter(table, original=True).together, read_view(call, table)
-        return answer_list(call, table.database, lambda txn: show(_seen(_between(table, txn, first, last), view, txn)), AUDIT_COLUMNS)
+        reader, show = _Reader(call, table), Presenter(table, original=True).together
+        reader.narrow(*times)
+        return answer_list(call, table.database, lambda txn: show(reader.read(txn)), AUDIT_COLUMNS)
     if search_type == "username":
         if not all(isinstance(value, str) for value in values):
             raise bad_request("'search_values' must be an array of strings")
@@ -54,20 +67,20 @@ def read_audit_log(call: Call) -> Any:
     if not all(map(is_key, values)):
         raise bad_request("'search_values' must be strings or numbers")
     table = _audited(call)
-    show_each, view = Presenter(table, original=True).each, read_view(call, table)
+    reader, show_each = _Reader(call, table), Presenter(table, original=True).each
     lists: dict[str, Steps] = {}
     for value in values:
-        lists.setdefault(_text(value), partial(_changes, table, value, show_each, view))
+        lists.setdefault(_text(value), partial(_changes, reader, value, show_each))
     return answer_lists(call, table.database, list(lists.items()))
 
 
-def _changes(table: Table, value: Any, show: Any, view: TableView | None, txn: Txn) -> Iterator[Any]:
+def _changes(reader: _Reader, value: Any, show: Any, txn: Txn) -> Iterator[Any]:
     try:
-        key = check_key(table.definition, value)
+        key = check_key(reader.table.definition, value)
         encode_primary(key)
     except (ValidationError, BadValue):  # no record can have it
         return iter(())
-    return show(_seen(history(table, key, txn), view, txn))  # type: ignore[no-any-return]
+    return show(reader.read_of(key, txn))  # type: ignore[no-any-return]
 
 
 def _text(value: Any) -> str:
@@ -86,14 +99,43 @@ def _range(values: list[Any]) -> tuple[float, float]:
     return first, float(values[1]) if len(values) == 2 else float("inf")
 
 
-def _between(table: Table, txn: Txn, first: float, last: float, is_chosen: Any = None) -> Iterator[LogEntry | None]:
-    log = table.database.log
-    start = log.first_since(txn, first, table.database.node)
+class _Reader:
+    """The entries of a table that a call asks for by `from`, `until`, `order`, `start` and `limit`, and that are there for its caller."""
 
-    def wanted(entry: LogEntry) -> bool:
-        return first <= entry.version <= last and (is_chosen is None or is_chosen(entry))
+    def __init__(self, call: Call, table: Table) -> None:
+        self.table = table
+        self._view = read_view(call, table)
+        self._first = 0.0 if call["from"] is None else float(call["from"])
+        self._last = float("inf") if call["until"] is None else float(call["until"])
+        self._reverse = call["order"] == "desc"
+        self._start = int(call["start"])
+        self._limit = None if call["limit"] is None else int(call["limit"])
 
-    return chosen(log.read_table(txn, table.number, start), wanted)
+    def narrow(self, first: float, last: float) -> None:
+        """To these times, too."""
+        self._first, self._last = max(self._first, first), min(self._last, last)
+
+    def read(self, txn: Txn, user: str | None = None) -> Entries:
+        """`user`: only of this one."""
+        entries = _between(self.table, txn, self._first, self._last, reverse=self._reverse)
+        if user is not None:
+            entries = chosen(entries, lambda entry: entry.user == user)
+        return window(_seen(entries, self._view, txn), self._start, self._limit)
+
+    def read_of(self, key: Any, txn: Txn) -> Entries:
+        """The changes of one record."""
+        first, last = self._first, self._last
+        entries = chosen(history(self.table, key, txn, reverse=self._reverse), lambda entry: first <= entry.version <= last)
+        return window(_seen(entries, self._view, txn), self._start, self._limit)
+
+
+def _between(table: Table, txn: Txn, first: float, last: float, *, reverse: bool = False) -> Entries:
+    log, node = table.database.log, table.database.node
+    start = log.first_since(txn, first, node)
+    if not reverse:
+        return chosen(log.read_table(txn, table.number, start), lambda entry: first <= entry.version <= last)
+    end = None if last == float("inf") else log.first_since(txn, last + 2 * SKEW_MS, node)
+    return chosen(newest_first(table, txn, start, end), lambda entry: first <= entry.version <= last)
 
 
 def _seen(entries: Entries, view: TableView | None, txn: Txn) -> Entries:
@@ -103,8 +145,9 @@ def _seen(entries: Entries, view: TableView | None, txn: Txn) -> Entries:
 
 async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
     """One pass through the log for each user: so the lists can be sent one after the other, however long they are."""
-    view = read_view(call, table)
+    reader = _Reader(call, table)
     if not names:
+        view = read_view(call, table)
         seen: dict[str, None] = {}
 
         def collect() -> Iterator[None]:
@@ -120,12 +163,8 @@ async def _by_user(call: Call, table: Table, names: list[str]) -> Any:
             held.abort()
         names = sorted(seen)
     show = Presenter(table, original=True).together
-    lists: list[tuple[str, Steps]] = [(name, partial(_of_user, table, name, show, view)) for name in names]
+    lists: list[tuple[str, Steps]] = [(name, lambda txn, name=name: show(reader.read(txn, name))) for name in names]  # type: ignore[misc]
     return await answer_lists(call, table.database, lists)
-
-
-def _of_user(table: Table, name: str, show: Any, view: TableView | None, txn: Txn) -> Iterator[Any]:
-    return show(_seen(_between(table, txn, 0.0, float("inf"), lambda entry: entry.user == name), view, txn))  # type: ignore[no-any-return]
 
 
 def read_transaction_log(call: Call) -> Any:
@@ -136,9 +175,10 @@ def read_transaction_log(call: Call) -> Any:
     last = float("inf") if call["to"] is None else float(call["to"])
     show, view = Presenter(table, original=False).together, read_view(call, table)
     limit = None if call["limit"] is None else int(call["limit"])
+    reverse = call["order"] == "desc"
 
     def steps(txn: Txn) -> Iterator[Any]:
-        return limited(show(_seen(_between(table, txn, first, last), view, txn)), limit)
+        return limited(show(_seen(_between(table, txn, first, last, reverse=reverse), view, txn)), limit)
 
     return answer_list(call, table.database, steps, TRANSACTION_COLUMNS)
 
@@ -186,6 +226,7 @@ def delete_records_before(call: Call) -> Any:
 
 # --- rows -----------------------------------------------------------------------------------------------------------------------------------
 
+_ORDER = Field("order", "choice", "`asc` (default) begins with the oldest, `desc` with the newest.", choices=("asc", "desc"))
 _TIMESTAMP = Field("timestamp", "number", "Time in ms since the epoch.", required=True, low=0)
 _STARTED = {"message": "Starting job with id 2fe2a2c0-46e3-4a4e-93a0-9d6c2c9d9a57", "job_id": "2fe2a2c0-46e3-4a4e-93a0-9d6c2c9d9a57"}
 _DOG = {"id": 1, "name": "Penny"}
@@ -202,12 +243,18 @@ OPERATIONS: tuple[Operation, ...] = (
             TABLE,
             Field("search_type", "any", "`timestamp` (default), `username` or `hash_value`."),
             Field("search_values", "list", "Up to two times in ms, user names, or primary keys."),
+            Field("from", "number", "First time, in ms since the epoch, whatever is searched for."),
+            Field("until", "number", "Last time, in ms since the epoch."),
+            _ORDER,
+            Field("start", "integer", "Changes to skip, of each list.", default=0, low=0),
+            Field("limit", "integer", "Number of changes at most, of each list.", low=1),
         ),
         returns="For `timestamp` a list of entries; for `username` and `hash_value` an object with a list of entries for each of the values.",
         notes="An entry has `operation` (`insert`, `update`, `upsert`, `delete`), `user_name`, `timestamp`, `hash_values`, `records` with the new "
         "values and, for what changed or removed records, `original_records` with the former ones. Writes of one transaction share an entry, up to "
         f"{TOGETHER} of them; for `hash_value` each change has its own. With `timestamp`, one value is the first time, two are the first and the last, "
-        "both included. `username` without values answers for all users. Records that expired have a null `user_name`. Entries are kept "
+        "both included. `username` without values answers for all users. `start` and `limit` count changes of records, so that an answer is as long as its "
+        "reader wants. Records that expired have a null `user_name`. Entries are kept "
         "for `logging.auditRetention`. `trace_id` is there for requests that were part of a trace (`traceparent`): 32 hexadecimal digits. Long answers are "
         "streamed. Where rules on rows narrow what the caller may read, the entries are those about records that may be read, as they are now and as they were "
         "before and after the entry.",
@@ -235,6 +282,7 @@ OPERATIONS: tuple[Operation, ...] = (
             TABLE,
             Field("from", "number", "First time, in ms since the epoch."),
             Field("to", "number", "Last time, in ms since the epoch."),
+            _ORDER,
             Field("limit", "integer", "Number of entries at most.", low=1),
         ),
         returns="A list of entries: `operation`, `user`, `user_name`, `timestamp`, `hash_values`, `records`, `trace_id`.",

@@ -80,10 +80,11 @@ class Job:
         if self.cancelled_by is not None:
             raise asyncio.CancelledError
 
-    async def progress(self, done: int, total: int | None = None, message: str = "") -> None:
-        """Report the progress: cheap, written about once a second. Raises CancelledError as `check_cancelled` does."""
+    async def progress(self, done: int, total: int | None = None, message: str = "", counts: Mapping[str, int] | None = None) -> None:
+        """Report the progress: cheap, written about once a second. `counts`: what became of what is done. Raises CancelledError as `check_cancelled`
+        does."""
         self.check_cancelled()
-        self.note_progress(done, total, message)
+        self.note_progress(done, total, message, counts)
 
     async def restart(self, begin: Callable[[], object], message: str) -> None:
         """Restart the service: `begin` starts that, and the job is COMPLETE with this message when the new process answers. Does not return.
@@ -100,9 +101,9 @@ class Job:
         if faults:
             self.record["faults"] = faults
 
-    def note_progress(self, done: int, total: int | None = None, message: str = "") -> None:
+    def note_progress(self, done: int, total: int | None = None, message: str = "", counts: Mapping[str, int] | None = None) -> None:
         """The same for callbacks on the loop."""
-        self.record["progress"] = {"done": done, "total": total}
+        self.record["progress"] = {"done": done, "total": total, **(counts or {})}
         if message:
             self.record["message"] = message
         self._jobs.maybe_write_progress(self)

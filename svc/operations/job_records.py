@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, Protocol
 
 from svc.clock import Clock
@@ -21,10 +22,12 @@ from svc.store.values.records import decode
 from svc.store.writing.commit import wait_committed
 
 if TYPE_CHECKING:
+    from svc.operations.uploads import Uploads
     from svc.siblings import Siblings
 
 logger = logging.getLogger("svc.operations")
 
+UPLOADS = "tmp", "uploads"  # below the root: files for loads that follow
 CANCEL_JOB = "cancel a job"  # what a process is asked that runs it
 
 KEPT_SECONDS = 30 * 86400.0  # that records of ended jobs are kept
@@ -45,7 +48,11 @@ class JobNode(Protocol):
     config: Config
     clock: Clock
     loop: asyncio.AbstractEventLoop
+    executor: Executor
     siblings: Siblings
+
+    @property
+    def uploads(self) -> Uploads: ...
 
 
 class JobRecords:
@@ -133,6 +140,8 @@ class JobRecords:
             await self.recover()
         except Problem as problem:
             logger.warning("interrupted jobs could not be recorded: %s", problem.message)
+        if self._node.config.root.joinpath(*UPLOADS).is_dir():
+            await self._node.loop.run_in_executor(self._node.executor, self._node.uploads.remove_old)
 
     def _left_behind(self) -> Iterator[dict[str, Any]]:
         """The records of jobs that have not ended though their process has."""

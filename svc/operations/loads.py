@@ -8,7 +8,7 @@ result and hinders no other.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any, cast
 
 from svc.content.csv_reader import MAX_COLUMNS, separator_fault
@@ -34,8 +34,10 @@ from svc.store.writing.bulk_write import bulk_write
 logger = logging.getLogger("svc.operations")
 
 ACTIONS = ("insert", "update", "upsert")
+SEPARATORS = (",", ";", "\t", "|")
 FAILED = "There was an error during your bulk load into svc. Check logs and try again."
 NO_ROWS = "No records parsed from csv file."
+_LEFT_OUT = "\0"  # how the names of columns that are left out begin: no attribute has such a name
 ROWS = 128  # that are read between two polls of the clock
 CELLS = 4096  # at most, unless one row has more
 
@@ -47,32 +49,32 @@ AnySource = StreamSource | StringSource
 
 
 def csv_data_load(call: Call) -> Any:
-    action = _checked(call)
-    return _start(call, action, StringSource(call["data"]))
+    action = checked_action(call)
+    return start_load(call, action, StringSource(call["data"]))
 
 
 async def csv_file_load(call: Call) -> Any:
-    action = _checked(call)
+    action = checked_action(call)
     config = call.node.config
     roots = None if call.is_super_user else config.operations_api.import_roots
     source = await opened(lambda: open_file(call["file_path"], config.root, roots), call["encoding"])
-    return _start(call, action, source)
+    return start_load(call, action, source)
 
 
 async def csv_url_load(call: Call) -> Any:
-    action = _checked(call)
+    action = checked_action(call)
     rules = rules_for(call)
     source = await opened(lambda: open_url(call["csv_url"], call["passthrough_headers"] or {}, rules), call["encoding"])
-    return _start(call, action, source)
+    return start_load(call, action, source)
 
 
 async def import_from_s3(call: Call) -> Any:
     target = read_target(call["s3"])
-    action = _checked(call)
+    action = checked_action(call)
     require_library()
     rules = rules_for(call)
     source = await opened(lambda: (_S3Body(get_object(target, rules)), None), call["encoding"])
-    return _start(call, action, source, is_json=target.key.lower().endswith(".json"))
+    return start_load(call, action, source, is_json=target.key.lower().endswith(".json"))
 
 
 class _S3Body:
@@ -94,7 +96,7 @@ class _S3Body:
         self._body.close()
 
 
-def _checked(call: Call) -> Mode:
+def checked_action(call: Call) -> Mode:
     """The action. Raises what can be known without the content."""
     action = call["action"]
     if action is None:
@@ -107,9 +109,10 @@ def _checked(call: Call) -> Mode:
     return cast(Mode, action)
 
 
-def _start(call: Call, action: Mode, source: AnySource, *, is_json: bool = False) -> Any:
+def start_load(call: Call, action: Mode, source: AnySource, *, is_json: bool = False, separator: str | None = None) -> Any:
+    """A job that loads a source; closes it. `separator`: None: as the call says, or a comma."""
     try:
-        load = _Load(call, action, source)
+        load = _Load(call, action, source, separator or call["separator"] or ",")
         return call.node.jobs.start(call, load.json if is_json else load.csv)
     except BaseException:
         source.close()
@@ -129,8 +132,10 @@ class _BadHeader(JobFailed):
 
 
 class _Load:
-    def __init__(self, call: Call, action: Mode, source: AnySource) -> None:
+    def __init__(self, call: Call, action: Mode, source: AnySource, separator: str) -> None:
         self._call = call
+        self._separator = separator
+        self._names: Mapping[str, str | None] = call["columns"] or {}  # of the content -> attributes, None: left out
         self._table = call.table
         self._action = action
         self._source = source
@@ -152,7 +157,8 @@ class _Load:
             self._result = result
             self._faults.take(result)
             job.note_faults(list(self._faults.faults))
-            await job.progress(result.total, None, self._read())
+            counts = {"written": result.written, "skipped": result.skipped, "failed": result.failed}
+            await job.progress(result.total, None, self._read(), counts)
 
         try:
             result = await bulk_write(
@@ -197,7 +203,7 @@ class _Load:
 
     async def _csv_records(self) -> AsyncGenerator[list[Record | RefusedRecord]]:
         await self._source.check_encoding()
-        rows = CsvRowParser()
+        rows = CsvRowParser(self._separator, quotes_mean_text=self._call["quotes_mean_text"] is True)
         async for text in self._source.pieces():
             async for records in self._taken(rows, text):
                 yield records
@@ -237,15 +243,19 @@ class _Load:
             raise _BadHeader(f"The CSV has more than {MAX_COLUMNS} columns, cancelling load operation", header[MAX_COLUMNS])
         if rows.is_export:
             header = [name.removeprefix(QUOTED) for name in header]
-        fault = column_name_fault(header)
+        left_out = frozenset(place for place, name in enumerate(header) if self._names.get(name, name) is None)
+        header = [_LEFT_OUT + str(place) if place in left_out else self._names.get(name) or name for place, name in enumerate(header)]
+        fault = column_name_fault([name for place, name in enumerate(header) if place not in left_out])
         if fault is not None:
             raise _BadHeader(f"Invalid column name '{fault}', cancelling load operation", fault)
-        separated = None if rows.is_quoted else separator_fault(header, self._table.attributes)
+        is_other = rows.is_quoted or self._separator != ","
+        separated = None if is_other else separator_fault(header, self._table.attributes)
         if separated is not None:
             raise _BadHeader(f"Invalid column name '{header[0]}', cancelling load operation: {separated}", header[0])
-        self._check_rights(header)
+        self._check_rights([name for place, name in enumerate(header) if place not in left_out])
         self._rows_at_once = max(1, min(ROWS, CELLS // len(header)))
-        return CsvColumns(header, self._table.attributes, self._table.primary_key, self._managed, is_exact=bool(rows.is_export))
+        dropped = self._managed.union(header[place] for place in left_out)
+        return CsvColumns(header, self._table.attributes, self._table.primary_key, dropped, is_exact=bool(rows.is_export))
 
     async def _json_records(self) -> AsyncGenerator[list[Record | RefusedRecord]]:
         reader = JsonRecordParser()
@@ -261,6 +271,11 @@ class _Load:
         reader.check_end()
 
     def _json_record(self, record: Record) -> Record | RefusedRecord:
+        if self._names:
+            named = {name: value for old, value in record.items() if (name := self._names.get(old, old)) is not None}
+            if len(named) < sum(self._names.get(old, old) is not None for old in record):
+                return RefusedRecord("Two of its properties become the same attribute", record.get(self._table.primary_key))
+            record = named
         known = self._attributes
         if not record.keys() <= known:
             unknown = record.keys() - known
@@ -297,16 +312,33 @@ class _Load:
 
 # --- rows -------------------------------------------------------------------------------------------------------------------------------
 
-_ACTION = Field("action", "any", "What to do with the records: `insert` (default), `update` or `upsert`.", choices=ACTIONS)
-_ENCODING = Field(
+ACTION = Field("action", "any", "What to do with the records: `insert` (default), `update` or `upsert`.", choices=ACTIONS)
+COLUMNS = Field(
+    "columns",
+    "object",
+    'The attribute that each column, or each property of JSON, becomes: `{"Name": "species", "Remark": null}`; null leaves it out. Others keep their names.',
+    check=lambda value, field: _columns_fault(value),
+)
+SEPARATOR = Field(
+    "separator",
+    "any",
+    "What separates cells: a comma (default), a semicolon, a tab or a bar.",
+    check=lambda value, field: _separator_fault(value),
+)
+QUOTES = Field(
+    "quotes_mean_text",
+    "bool",
+    'Whether quotes tell text from other values, as in CSV of this server: `"1.10"` is text, `""` the empty one. Default: as the header says.',
+)
+ENCODING = Field(
     "encoding",
     "string",
     "Encoding of the content, such as `windows-1252` or `utf-16`. Default: what the `Content-Type` of an address says, else UTF-8.",
     check=lambda value, field: encoding_fault(value),
 )
-_STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
-_RETURNS = "The message with the id of the job, and the id."
-_NOTES = """The answer comes when the job's record is stored; `get_job` tells how it goes and how it ended. The message of a job that is done is
+STARTED = {"message": "Starting job with id 0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11", "job_id": "0b5e1c3e-6f6b-4c2e-9f7a-2f1d8a5f3c11"}
+RETURNS = "The message with the id of the job, and the id."
+NOTES = """The answer comes when the job's record is stored; `get_job` tells how it goes and how it ended. The message of a job that is done is
 `successfully loaded 350 of 350 records`: written and read. Its `result` is `{written, skipped, failed, errors}`: `insert` skips records whose key
 exists, `update` those whose key does not; `errors` has the first hundred failed rows as `{row, line, key, attribute, message}`. The first row behind the
 header is row 1; `line` is the one on which it begins, from 1; `key` and `attribute`, the first at fault, are there where they are known.
@@ -321,8 +353,21 @@ cells are all empty; surplus cells are dropped; an empty cell means that the rec
 by their type (`Date` takes ISO strings). Others are cast by their form, quoted or not: `true`, `TRUE`, `false`, `FALSE` are booleans; `null`, `NULL`,
 `undefined` are null; numbers without leading zeros and without exponent are numbers; `{...}` and `[...]` are JSON if they can be read as such; the rest
 is text. In the CSV of an export, whose header has one name without quotes among quoted ones, quotes mean text: `"1.10"` is text, `""` the empty one, and
-`{...}`, `[...]` and `"..."` in quotes are JSON. A header of one name with `;`, a tab or `|` is refused: cells are separated by commas. A row has at most
+`{...}`, `[...]` and `"..."` in quotes are JSON. A header of one name with `;`, a tab or `|` is refused unless `separator` says so. A row has at most
 10,000 columns. A cell may have 1,048,576 characters, a row twice as many. Dynamic tables learn the attributes of the header."""
+
+
+def _columns_fault(columns: Mapping[str, Any]) -> str | None:
+    taken = [name for name in columns.values() if name is not None]
+    if len(columns) > MAX_COLUMNS:
+        return f"may have at most {MAX_COLUMNS} names"
+    if not all(isinstance(name, str) and name for name in taken):
+        return "must be an object of names or null by name"
+    return None if len(set(taken)) == len(taken) else "must not have one attribute twice"
+
+
+def _separator_fault(value: Any) -> str | None:
+    return None if value in SEPARATORS else "must be a comma, a semicolon, a tab or a bar"
 
 
 def _with_errors(text: str, extra: str = "") -> str:
@@ -340,12 +385,15 @@ OPERATIONS = (
             DATABASE,
             TABLE,
             Field("data", "string", "The CSV string, with a header row.", required=True),
-            _ACTION,
+            ACTION,
+            SEPARATOR,
+            QUOTES,
+            COLUMNS,
         ),
-        returns=_RETURNS,
-        notes=_with_errors(_NOTES),
+        returns=RETURNS,
+        notes=_with_errors(NOTES),
         example={"database": "garden", "table": "plant", "action": "upsert", "data": "id,species,height\n1,fern,12\n2,moss,3\n"},
-        example_answer=_STARTED,
+        example_answer=STARTED,
         missing_status=400,
         starts_job=True,
     ),
@@ -359,16 +407,19 @@ OPERATIONS = (
             DATABASE,
             TABLE,
             Field("file_path", "string", "Path of the file on the server; a relative one is relative to `rootPath`.", required=True),
-            _ENCODING,
-            _ACTION,
+            ENCODING,
+            ACTION,
+            SEPARATOR,
+            QUOTES,
+            COLUMNS,
         ),
-        returns=_RETURNS,
+        returns=RETURNS,
         notes=_with_errors(
-            _NOTES,
+            NOTES,
             "\n\nUsers that are not super users may load files below the directories of `operationsApi.importRoots` only, links followed.",
         ),
         example={"database": "garden", "table": "plant", "action": "insert", "file_path": "import/plants.csv"},
-        example_answer=_STARTED,
+        example_answer=STARTED,
         missing_status=400,
         starts_job=True,
     ),
@@ -396,12 +447,15 @@ OPERATIONS = (
                 secret=True,
                 check=lambda value, field: headers_fault(value),
             ),
-            _ENCODING,
-            _ACTION,
+            ENCODING,
+            ACTION,
+            SEPARATOR,
+            QUOTES,
+            COLUMNS,
         ),
-        returns=_RETURNS,
+        returns=RETURNS,
         notes=_with_errors(
-            _NOTES,
+            NOTES,
             "\n\nThe request is made before the answer: a status other than 200 and a content type other than `text/csv`, `text/plain`,"
             " `application/octet-stream` or `application/vnd.ms-excel` are answered with 400. Up to five redirects are followed."
             "\n\nSuper users may load from public addresses, and from the hosts in `operationsApi.importHosts`; other users from those hosts only: 403."
@@ -409,7 +463,7 @@ OPERATIONS = (
             " host only.",
         ),
         example={"database": "garden", "table": "plant", "action": "insert", "csv_url": "https://example.com/plants.csv"},
-        example_answer=_STARTED,
+        example_answer=STARTED,
         missing_status=400,
         starts_job=True,
     ),
@@ -419,10 +473,10 @@ OPERATIONS = (
         summary="Load records from a CSV or JSON object in S3.",
         permission=UPSERT,
         handler=import_from_s3,
-        fields=(DATABASE, TABLE, S3, _ENCODING, _ACTION),
-        returns=_RETURNS,
+        fields=(DATABASE, TABLE, S3, ENCODING, ACTION, SEPARATOR, QUOTES, COLUMNS),
+        returns=RETURNS,
         notes=_with_errors(
-            _NOTES,
+            NOTES,
             "\n\nObjects whose key ends with `.json` hold an array of records, or one record after the other (NDJSON)."
             " Needs the extra `s3`: without it 501. Users that are not super users need the host of the bucket in `operationsApi.importHosts`, such as"
             " `*.amazonaws.com`; so does everybody for a host without a public address.",
@@ -439,7 +493,7 @@ OPERATIONS = (
                 "region": "us-east-1",
             },
         },
-        example_answer=_STARTED,
+        example_answer=STARTED,
         missing_status=400,
         starts_job=True,
     ),

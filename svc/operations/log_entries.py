@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from heapq import merge as heap_merge
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -19,6 +20,9 @@ TOGETHER = 2000  # writes of one transaction shown in one entry: of a bulk load'
 
 AUDIT_COLUMNS = ("operation", "user_name", "timestamp", "hash_values", "records", "original_records", "trace_id")
 TRANSACTION_COLUMNS = ("operation", "user", "user_name", "timestamp", "hash_values", "records", "trace_id")
+
+_END = (1 << 64) - 1
+_LOOK = 256  # entries of the log that are passed between two pauses, on the way back
 
 Shown = dict[str, Any]
 Entries = Iterator[LogEntry | None]
@@ -137,14 +141,46 @@ def limited(values: Iterator[Shown | None], limit: int | None) -> Iterator[Shown
                 return
 
 
-def history(table: Table, key: Any, txn: Any) -> Entries:
-    """The changes of one record and the messages about it, oldest first."""
+def newest_first(table: Table, txn: Any, first: int, end: int | None) -> Entries:
+    """The entries of a table with first <= LSN < end, the newest first. `end`: None is behind the last."""
+    log, is_all = table.database.log, False
+    at = _END if end is None else end
+    while not is_all and at > first:
+        found, at, is_all = log.read_some(txn, table.number, at, _LOOK, reverse=True)
+        yield from (entry for entry in found if entry.lsn >= first)
+        yield None
+
+
+def window(entries: Entries, start: int, limit: int | None) -> Entries:
+    """Without the first `start` changes, and no more than `limit`; the pauses stay."""
+    for entry in entries:
+        if entry is None or not operation_of(entry):
+            yield None
+        elif start > 0:
+            start -= 1
+            if not start % 64:
+                yield None
+        else:
+            yield entry
+            if limit is not None:
+                limit -= 1
+                if limit <= 0:
+                    return
+
+
+def history(table: Table, key: Any, txn: Any, *, reverse: bool = False) -> Entries:
+    """The changes of one record and the messages about it, oldest first, or with `reverse` newest first, one after the other as they are asked for."""
     raw = table.get_raw(key, txn)
-    newest = None if raw is None else lsn_of(raw)
-    encoded = encode_primary(key)
-    log = table.database.log
+    encoded, log = encode_primary(key), table.database.log
+    changes = log.read_record_history(txn, table.number, encoded, None if raw is None else lsn_of(raw))
+    chains = changes, log.read_notes(txn, table.number, encoded)  # each with the newest first
+    if reverse:
+        for entry in heap_merge(*chains, key=attrgetter("lsn"), reverse=True):
+            yield None
+            yield entry
+        return
     found: list[LogEntry] = []
-    for entry in chain(log.read_record_history(txn, table.number, encoded, newest), log.read_notes(txn, table.number, encoded)):
+    for entry in chain(*chains):
         found.append(entry)
         yield None
     found.sort(key=attrgetter("lsn"))

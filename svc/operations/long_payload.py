@@ -19,7 +19,7 @@ from svc.errors import BadBody
 HEAD = 1 << 16  # bytes in which the payload begins, and in which what follows it must have room
 STEP = 1 << 20  # bytes that are searched at a time
 
-OPERATIONS = frozenset(("deploy_component", "deploy_custom_function_project"))
+OPERATIONS = frozenset(("deploy_component", "deploy_custom_function_project", "add_upload"))
 
 
 @dataclass(frozen=True, slots=True)

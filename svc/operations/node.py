@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from svc.operations.search_cache import SearchCache
     from svc.operations.shared_loads import SharedLoads
     from svc.operations.system_information import Machine
+    from svc.operations.uploads import Uploads
     from svc.resources import Resources
     from svc.scheduler import Scheduler
     from svc.siblings import Answer, Siblings
@@ -127,6 +128,12 @@ class Node:
         from svc.operations.job_runs import Jobs
 
         return Jobs(self)
+
+    @cached_property
+    def uploads(self) -> Uploads:
+        from svc.operations.uploads import Uploads
+
+        return Uploads(self.config.root, self.clock)
 
     @cached_property
     def machine(self) -> Machine:
@@ -238,3 +245,5 @@ class Node:
         """The instance ends: cancel its jobs, and wait until they have reported how they ended."""
         if "jobs" in self.__dict__:
             await self.jobs.stop()
+        if "uploads" in self.__dict__:
+            await self.loop.run_in_executor(self.executor, self.uploads.remove_own)

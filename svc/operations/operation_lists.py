@@ -42,6 +42,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "csv_file_load",
         "csv_url_load",
         "import_from_s3",
+        "add_upload",
+        "read_upload",
+        "load_upload",
     ),
 }
 

@@ -12,6 +12,7 @@ once where the decision depends on it; if it has nothing against the body, the a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
 from typing import Any, NoReturn
 
 from svc.auth.roles import MANAGED_TIME_WRITTEN, WRITABLE_SYSTEM_TABLES, Role, TableRights
@@ -23,7 +24,7 @@ from svc.operations.operation import Operation
 from svc.operations.operation_lists import expanded
 from svc.operations.read_rights import check_reads
 from svc.operations.refusals import Violations, refused, super_users_only, without_role
-from svc.operations.registry import by_name
+from svc.operations.registry import all_operations, by_name
 from svc.store.system import SYSTEM, SYSTEM_WRITE
 from svc.store.values.conversion import printable
 
@@ -32,6 +33,7 @@ Body = Mapping[str, Any]
 FIRST_RECORDS = 1000  # whose names are looked at before a call: less than a millisecond
 
 _WHOLE_DATABASE = frozenset({"create_database", "drop_database"})
+_RIGHTS = ("read", "insert", "update", "delete")
 _ACTIONS = {"insert": ("insert",), "update": ("update",), "upsert": ("insert", "update")}
 
 
@@ -60,6 +62,36 @@ def authorize(row: Operation, name: str, body: Body, user: User, node: Node) -> 
         raise super_users_only(name)
     else:
         _check_granted(name, body, role, node)
+
+
+def offered_operations(user: User, node: Node) -> list[Operation]:
+    """Those that a user may run with some body or other, as far as its role tells: what is offered. `authorize` decides. O(tables)."""
+    role = user.role
+    if role is None or role.super_user:
+        return [] if role is None else list(all_operations())
+    listed = expanded(role.permission)
+    combinations = {
+        (may.read, may.insert, may.update, may.delete)
+        for name, database in node.store.databases.items()
+        if name != SYSTEM
+        for may in (role.rights(name, table) for table in list(database.tables))
+    }
+    sets = [frozenset(compress(_RIGHTS, each)) for each in combinations]
+
+    def is_offered(row: Operation) -> bool:
+        kind, needed = row.permission.kind, frozenset(row.permission.rights)
+        if listed is not None and row.name not in listed:
+            return False
+        if kind == "super_user":
+            return listed is not None and row.permission.grantable
+        if kind == "structure" and (role.permission.get("structure_user") or listed is not None):
+            return True
+        if kind in ("none", "any"):
+            return True
+        has_choice = any(field.name == "action" for field in row.fields)
+        return bool(needed) and any(needed & each if has_choice else needed <= each for each in sets)
+
+    return [row for row in all_operations() if is_offered(row)]
 
 
 # --- super users ----------------------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ CLASSES = {
         "csv_data_load",
         "csv_file_load",
         "csv_url_load",
+        "load_upload",
         "import_from_s3",
         "export_local",
         "export_to_s3",

@@ -111,12 +111,18 @@ class Operations:
         return with_others(call, body, result)
 
     async def perform(
-        self, body: Mapping[str, Any], user: User | None = None, *, authorize: bool = False, joined: OpenTransaction | None = None
+        self,
+        body: Mapping[str, Any],
+        user: User | None = None,
+        *,
+        authorize: bool = False,
+        joined: OpenTransaction | None = None,
+        request: Request | None = None,
     ) -> Any:
         """`server.operation`: the 200 body as a Python value, once what was written is on the disk. Raises Problem; its `body`, if it has one,
         is what a client would have got. The mapping is not modified. `joined`: what it writes becomes part of that transaction, if it can, and what it finds
-        is what that sees."""
-        call = self.prepare(dict(body), user, authorized=authorize)
+        is what that sees. `request`: the client's, where the operation asks about it."""
+        call = self.prepare(dict(body), user, request, authorized=authorize)
         if call.operation.joins:
             call.joined = joined
         result = self.run(call)

@@ -109,6 +109,8 @@ async def _of_all(node: Node) -> dict[str, Any]:
     held = None if board.held_loop is None else board.held_loop.status()
     if held is not None:
         found["heldLoop"] = held
+    if node.store.stopped:
+        found["stoppedDatabases"] = node.store.stopped
     slow = slow_start()
     if slow is not None:
         found["slowStart"] = slow
@@ -198,7 +200,8 @@ OPERATIONS: tuple[Operation, ...] = (
             "All of it is of all instances, whichever is asked; one that does not answer within a second has an `error` in `instances`. "
             "`heldLoop`, of the one that is asked, once there is something to tell: how often code has kept "
             "all requests waiting for more than 50 ms, `applications` and `service` (svc itself), and in `handlers` which function of which "
-            "application, where, how often and for how long. `slowStart`, of a server that had to compile svc and will have to again: a sentence with "
+            "application, where, how often and for how long. `stoppedDatabases`: those that the one that is asked has lost after a failed disk write. "
+            "`slowStart`, of a server that had to compile svc and will have to again: a sentence with "
             "the command that helps. With an `id` that is not set: 404."
         ),
         example={},

@@ -26,13 +26,13 @@ from svc.http.responses import ResponseBuilder
 from svc.http.row_stream import SLICE, QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
-from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited
+from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited, shown_attributes
 from svc.pages.described import is_description, table_page
-from svc.pages.filters import filled_form, filtered, is_form, is_view, reference_to
+from svc.pages.filters import LINE, OPEN, faulty_line, filled_form, filtered, form_of, is_view, opened_key, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
-from svc.pages.record import RecordPage, record_page, selected_page
+from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
 from svc.pages.statement import StatementForm, found_page, place_of
 from svc.pages.templates import Templates
 from svc.query.nodes import Query
@@ -101,8 +101,8 @@ class Pages(ResponseBuilder):
         if target.id_text is not None:
             return None
         resource.admit(request)
-        if is_form(target.query, resource.table):
-            return self._form_sent(request, resource, target)
+        if form := form_of(target.query, resource.table):
+            return self._form_sent(request, resource, target, form)
         query = resource.queries.parse(target.query, resource.table) if target.query else Query()
         narrowed = limited(query)
         shorter = None if narrowed is None or query.live else printed(narrowed)
@@ -110,16 +110,27 @@ class Pages(ResponseBuilder):
             target.query = shorter[1:]
         return None
 
-    def _form_sent(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+    def _form_sent(self, request: Request, resource: type[TableResource], target: RequestTarget, form: str) -> Any:
+        """`form`: its first field."""
         text, table = target.query or "", resource.table
         resource.authorize("get", target, None, request)
+        if form == OPEN:
+            registration = self._registration(request)
+            location = "" if registration is None else self.links(request).record_at(registration, opened_key(text))
+            if not location:
+                raise ClientError("No record can have this key", code="BAD_VALUE")
+            return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
         try:
             query = filtered(text, table, resource.queries)
             reference = reference_to(query)
             resource.planned(query, target, request, self._now())
         except ClientError as error:
-            fields = filterable(table, resource.visible(target))
-            values = self._error_values(error, request) | {"filter": filled_form(text, fields)}
+            visible = resource.visible(target)
+            values = self._error_values(error, request)
+            if form == LINE:
+                values |= {"line": faulty_line(text, error, shown_attributes(table, visible)), "before": None}
+            else:
+                values["filter"] = filled_form(text, filterable(table, visible))
             return self._show(request, "error.html", values, error.status_code)
         return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
 
@@ -136,6 +147,12 @@ class Pages(ResponseBuilder):
         """Whether there are forms for it; without sessions they would be of no use."""
         return self.has_login and request.sessions is not None
 
+    def actions(self, request: Request) -> list[tuple[str, str, str]]:
+        """(text, address, key) of what can be done at the address of a request besides reading."""
+        from svc.pages.editing.actions import actions_at  # few servers show pages
+
+        return actions_at(self._resources, request)
+
     # --- results ---------------------------------------------------------------------------------------------------------------------
 
     def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
@@ -150,7 +167,7 @@ class Pages(ResponseBuilder):
             return super().record(request, target, record, preferences)
         if record.visible is not None:
             value = narrow(value, record.visible)
-        return self._record_page(request, target, record, value)
+        return self._record_page(request, target, record, value, is_short=len(raw) <= LONG_RECORD)
 
     def selected(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences
@@ -222,17 +239,42 @@ class Pages(ResponseBuilder):
         )
         page.total = page.total if total is None else total
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
+        from svc.pages.table_tools import Surroundings, TableTools, table_tools  # many servers never show a page
+
+        tools = TableTools()
+        if (
+            query is not None
+            and registration is not None
+            and registration.pattern is None
+            and not _reads_paths_itself(registration.resource)
+        ):
+            around = Surroundings(request, registration, self.endpoints, user_of(request), target.prefix is None)
+            tools = table_tools(page, rows, query, around)
         shown = {
             "page": page,
+            "tools": tools,
             "title": shortened(target.prefix or _name_of(registration) or rows.table.name, _LONGEST_TITLE),
+            "actions": self.actions(request),
             "trail": [] if target.prefix is None else self.trail(registration),
             "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
             "formats": [
                 *self._formats(request, registration, target.query, None if everything is None else everything[1:]),
                 *self._description(request, registration),
+                *self._import(request, registration),
             ],
         }
         return await self._show(request, "collection.html", shown)
+
+    async def found_values(self, rows: PlannedQuery, request: Request) -> list[Any]:
+        """All rows of a query that has a limit, as values."""
+        execution = QueryExecution(rows, native=True, whole=True, now=self._now, wall_ms=self._wall() * 1000, reader=request)
+        try:
+            while not execution.gather() or not execution.done:
+                execution.keep()
+                await execution.wait_for_slice()
+            return await self._values(execution)
+        finally:
+            execution.close()
 
     async def _values(self, execution: QueryExecution) -> list[Any]:
         """The found rows as values; some of them may be large."""
@@ -247,15 +289,31 @@ class Pages(ResponseBuilder):
                 deadline = self._now() + SLICE
         return values
 
-    def _record_page(self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any]) -> Any:
-        registration = self._registration(request)
-        page = record_page(record.table, value, record.visible, registration, self.links(request))
-        return self._show_record(request, registration, target, page)
+    async def _record_page(
+        self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any], *, is_short: bool
+    ) -> Response:
+        """`is_short`: it can be made JSON in one go."""
+        from svc.pages.lookups import Lookups  # what no other page needs
+        from svc.pages.related import related_records
+
+        registration, links, table = self._registration(request), self.links(request), record.table
+        page = record_page(table, value, record.visible, registration, links)
+        page.json = json_of(value) if is_short else ""
+        lookups = Lookups(request, self._now, self._wall)
+        page.related = await related_records(table, value, record.visible, links, lookups)
+        if registration is not None and target.id is not None:
+            page.live = live_address(registration, target.id, request, links)
+            page.previous, page.next = await lookups.neighbours(registration, target.id, links)
+            if self.operate is not None and may_see_history(registration, user_of(request)):
+                page.views.append(("History", "?_view=history", "h"))
+        response: Response = await self._show_record(request, registration, target, page)
+        return response
 
     def _show_record(self, request: Request, registration: Registration | None, target: RequestTarget, page: RecordPage) -> Any:
         shown = {
             "page": page,
             "title": page.key or "record",
+            "actions": self.actions(request),
             "trail": self.trail(registration),
             "formats": self._formats(request, registration, target.query, target.query),
         }
@@ -274,6 +332,7 @@ class Pages(ResponseBuilder):
         registration = self._registration(request)
         return {
             "page": data_page(value, has_more=has_more),
+            "actions": self.actions(request),
             "title": shortened(unquote(request.pathname.rstrip("/").rpartition("/")[2]) or "data", _LONGEST_TITLE),
             "trail": self.trail(registration) if request.pathname.count("/") > 1 else [],
             "formats": self._formats(request, registration, request.query, request.query if isinstance(value, list) else None),
@@ -350,7 +409,7 @@ class Pages(ResponseBuilder):
             "text": form.text,
             "parameters": form.parameters,
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_DETAIL),
-            "place": place_of(form),
+            "fault_place": place_of(form),
             "page": None if form.found is None else found_page(form.found),
         }
         if form.found is not None:
@@ -384,6 +443,7 @@ class Pages(ResponseBuilder):
             "before": None if query is None else query[:position],
             "at": None if query is None else query[position:],
             "filter": None,
+            "line": None,
         }
 
     # --- what pages have in common ---------------------------------------------------------------------------------------------------
@@ -417,6 +477,13 @@ class Pages(ResponseBuilder):
             return []
         path = self._resources.path_to(registration.path, "")[1:].rstrip("/")
         return [("Attributes", root_of(request.pathname) + path)]
+
+    def _import(self, request: Request, registration: Registration | None) -> list[tuple[str, str]]:
+        """(name, address) of the view that loads a file into a table."""
+        from svc.pages.importing.offer import may_import
+
+        is_offered = self.operate is not None and registration is not None and may_import(registration, user_of(request))
+        return [("Import", "?_view=import")] if is_offered else []
 
     def trail(self, registration: Registration | None) -> list[tuple[str, str]]:
         """(text, path from the root) of the resource that a page is below."""

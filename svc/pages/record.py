@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from svc.auth.users import User
+from svc.content.json_type import encode_json
 from svc.content.values import is_blob
-from svc.pages.cells import CELL, MOST_VALUES, WHOLE, Line, lines_of, shortened
+from svc.messages import Request
+from svc.pages.cells import CELL, MOST_VALUES, WHOLE, Line, lines_of, shortened, shown
 from svc.pages.collection import foreign_cell, foreign_keys, target_table, type_text
 from svc.pages.links import Links
 from svc.resources import Registration, TableResource
 from svc.store import Table
-from svc.store.values.keys import after, index_key, is_cut
 from svc.store.values.records import MISSING
+
+if TYPE_CHECKING:
+    from svc.pages.related import RelatedRecords
+
+READ_LOG = "read_audit_log"
+LONG_RECORD = 32_768  # bytes as stored; of longer ones the page has no JSON
 
 
 @dataclass(slots=True)
@@ -27,23 +37,19 @@ class Member:
 
 
 @dataclass(slots=True)
-class RelatedRecords:
-    """Records that a relationship leads to. `text`: what the link says. `count`: how many they are, None where an index does not know."""
-
-    name: str
-    text: str
-    href: str
-    count: int | None = None
-
-
-@dataclass(slots=True)
 class RecordPage:
-    """`collection`: the address of all records."""
+    """`collection`: the address of all records. `previous`, `next`: of the neighbours in the order of the keys, "" without one. `views`: (name, address, key
+    of the keyboard) of other pages of the record. `json`: the record as JSON, "" if that is long. `live`: the address of events about it, "" without."""
 
     key: str
     members: list[Member]
     related: list[RelatedRecords] = field(default_factory=list)
     collection: str = ""
+    previous: str = ""
+    next: str = ""
+    views: list[tuple[str, str, str]] = field(default_factory=list)
+    json: str = ""
+    live: str = ""
 
 
 def record_page(
@@ -63,42 +69,7 @@ def record_page(
             members.append(Member(shortened(name, CELL), type_text(attribute), _lines(found, leads.get(name), links, budget), content))
     declared = table.attributes
     members += [Member(shortened(name, CELL), "", lines_of(member, budget)) for name, member in value.items() if name not in declared]
-    page = RecordPage("" if key is MISSING else shortened(str(key), CELL), members, collection=links.collection(table))
-    for attribute in table.definition.attributes:
-        relationship = attribute.relationship
-        if relationship is None or (visible is not None and attribute.name not in visible):
-            continue
-        target = target_table(table, attribute)
-        if target is None:
-            continue
-        source = value.get(table.primary_key if relationship.from_ is None else relationship.from_, MISSING)
-        related = _related(target, relationship.to, source, links)
-        if related is not None:
-            page.related.append(RelatedRecords(shortened(attribute.name, CELL), *related))
-    return page
-
-
-def _related(target: Table, to: str | None, source: Any, links: Links) -> tuple[str, str, int | None] | None:
-    """(text, address, number) of the records of `target` that `source` leads to: those whose attribute `to` is this value, else the one with this key. None
-    if there is no such address."""
-    if source is MISSING or source is None or isinstance(source, list):  # of a list each element is a link beside its value
-        return None
-    if to is None:
-        href = links.record(target, source)
-        return (f"{target.name} {shortened(str(source), 60)}", href, None) if href else None
-    href, may_count = links.matching(target, to, source)
-    if not href:
-        return None
-    return f"all {target.name} with {to} = {shortened(str(source), 60)}", href, _count(target, to, source) if may_count else None
-
-
-def _count(target: Table, to: str, source: Any) -> int | None:
-    """The number of records of `target` whose attribute `to` is this value, as its index counts them; of those that expire some may be gone."""
-    index = target.indexes.get(to)
-    if index is None or not index.ready or target.definition.expiration is not None:
-        return None
-    low = index_key(source)
-    return None if is_cut(low) else index.exact_count(target.database.snapshot(), low, after(low))
+    return RecordPage("" if key is MISSING else shortened(str(key), CELL), members, collection=links.collection(table))
 
 
 def _lines(value: Any, target: Table | None, links: Links, budget: list[int]) -> Iterable[Line]:
@@ -123,3 +94,31 @@ def selected_page(resource: type[TableResource], value: Any, key: Any, links: Li
         for name, member in value.items()
     ]
     return RecordPage(shortened(str(key), CELL), members, collection=collection)
+
+
+def json_of(value: Any) -> str:
+    """A record as JSON in lines, as text for people; "" if it is long, or has what JSON cannot say."""
+    try:
+        encoded = encode_json(value)
+    except (TypeError, ValueError):
+        return ""
+    if len(encoded) > WHOLE:
+        return ""
+    return "\n".join(map(shown, msgspec.json.format(encoded, indent=2).decode(errors="replace").split("\n")))
+
+
+def live_address(registration: Registration, key: Any, request: Request, links: Links) -> str:
+    """Where events about a record come from; "" where there are none for this caller."""
+    resource = registration.resource
+    if "subscribe" not in resource.verbs or hasattr(resource, "application") or not registration.visible("sse"):
+        return ""
+    return links.record_at(registration, key)
+
+
+def may_see_history(registration: Registration, user: User | None) -> bool:
+    """Whether the operation that reads the log would answer, as far as the role of the caller says that: super users, and those who have been given it."""
+    resource = registration.resource
+    if user is None or user.role is None or not issubclass(resource, TableResource) or resource.is_system:
+        return False
+    given = user.role.permission.get("operations")
+    return user.super_user or (isinstance(given, list | tuple) and READ_LOG in given)

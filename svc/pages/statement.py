@@ -15,7 +15,7 @@ _AROUND = 400  # characters of a statement before and behind a fault
 
 @dataclass(slots=True)
 class Found:
-    """Rows, or `value`: another answer. `is_cut`: there are more rows. `seconds`: until the first of them was found."""
+    """Rows, or `value`: another answer. `is_cut`: there are more rows, or elements of a list. `seconds`: until the first of them was found."""
 
     columns: tuple[str, ...] = ()
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -44,13 +44,24 @@ class FoundPage:
     plan: str = ""
 
 
+@dataclass(slots=True)
+class FaultPlace:
+    """`before`, `behind`: what is around the character `at` which a fault is, shortened. `line`, `column`: counted from 1."""
+
+    before: str
+    at: str
+    behind: str
+    line: int
+    column: int
+
+
 def found_page(found: Found) -> FoundPage:
     value = found.value
     if isinstance(value, list):
-        data = data_page(value)
+        data = data_page(value, has_more=found.is_cut)
         return FoundPage(_counted(len(value), data.is_cut), data.table, data.lines)
     if isinstance(value, dict) and isinstance(value.get("plan"), str):
-        return FoundPage(plan=_lines(value["plan"]))
+        return FoundPage(plan=shown_lines(value["plan"]))
     if value is not None:
         return FoundPage(lines=lines_of(value))
     names = found.columns[:MOST_COLUMNS]
@@ -61,19 +72,37 @@ def found_page(found: Found) -> FoundPage:
     return FoundPage(f"{_counted(len(found.rows), found.is_cut)} in {found.seconds * 1000:.1f} ms", table)
 
 
-def place_of(form: StatementForm) -> tuple[str, str, str] | None:
-    """What is before a fault in the statement, the character at which it is, and what is behind; None if it has no place."""
+def place_of(form: StatementForm) -> FaultPlace | None:
+    """Where a fault is in the statement; None if it has no place."""
     fault = form.fault
     if not isinstance(fault, QueryError) or fault.position is None or not form.text:
         return None
-    at = min(fault.position, len(form.text))
+    return place_in(form.text, fault.position)
+
+
+def place_in(text: str, position: int) -> FaultPlace:
+    """The character of a text at this position, or its end."""
+    at = min(position, len(text))
     start = max(0, at - _AROUND)
-    before = ("…" if start else "") + form.text[start:at]
-    behind = form.text[at + 1 : at + _AROUND] + ("…" if len(form.text) > at + _AROUND else "")
-    return _lines(before), _lines(form.text[at : at + 1]).strip("\n") or " ", _lines(behind)
+    before = ("…" if start else "") + text[start:at]
+    behind = text[at + 1 : at + _AROUND] + ("…" if len(text) > at + _AROUND else "")
+    marked = shown_lines(text[at : at + 1])
+    return FaultPlace(
+        shown_lines(before), marked.strip("\n") or " ", "\n" * (marked == "\n") + shown_lines(behind), *line_and_column(text, at)
+    )
 
 
-def _lines(text: str) -> str:
+def line_and_column(text: str, at: int) -> tuple[int, int]:
+    """Of a character, both counted from 1.
+
+    >>> line_and_column("a\\nbc", 3)
+    (2, 2)
+    """
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def shown_lines(text: str) -> str:
+    """A text of several lines as `cells.shown` shows one."""
     return "\n".join(map(shown, text.split("\n")))
 
 

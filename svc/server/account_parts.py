@@ -117,5 +117,6 @@ def provider_logins(accounts: Accounts, instance: InstanceAccounts, reactor: Rea
 
     logins = ProviderLogins(accounts.providers, accounts, LoginParts(instance.directory, instance.sessions, reactor, pages, local_path))
     accounts.forgetting.append(logins.identities.unlink_all)
+    accounts.find_logins = logins.identities.of_user
     pages.choices = [LoginChoice(provider.login_path, provider.shown_name) for provider in logins.providers]
     return logins

@@ -55,6 +55,8 @@ def node_certificate_name(node: str) -> str:
 
 SESSION_LOGIN = "__login__"
 """Attribute of a session: `User.login_id` at the login."""
+SESSION_SINCE = "__since__"
+"""Attribute of a session: when it began, ms since the epoch."""
 
 _TIMES = (
     Attribute("__createdtime__", "Float", created_time=True),
@@ -90,7 +92,14 @@ SYSTEM_TABLES: tuple[TableDefinition, ...] = (
         sealed=True,
     ),
     _table(ROLE_TABLE, _key("id"), Attribute("role", "String"), Attribute("permission"), Attribute("access"), *_TIMES),
-    _table(SESSION_TABLE, _key("id"), Attribute("user", "String"), Attribute(SESSION_LOGIN, "String"), audit=False),
+    _table(
+        SESSION_TABLE,
+        _key("id"),
+        Attribute("user", "String"),
+        Attribute(SESSION_LOGIN, "String"),
+        Attribute(SESSION_SINCE, "Float"),
+        audit=False,
+    ),
     _table(
         TICKET_TABLE,
         _key("id"),

@@ -31,6 +31,7 @@ NO_LOGIN = {"create_authentication_tokens", "refresh_operation_token", "login", 
 ANYBODY = {"describe_all", "describe_database", "describe_table", "get_job", "cancel_job", "user_info", "registration_info", "sql"}
 WHOLE_DATABASE = {"create_database", "drop_database"}
 STRUCTURE = WHOLE_DATABASE | {"create_table", "drop_table", "create_attribute", "drop_attribute"}
+LOADS = ("csv_data_load", "csv_file_load", "csv_url_load", "import_from_s3", "add_upload", "read_upload", "load_upload")
 RIGHTS = {
     "search_by_id": ["read"],
     "search_by_value": ["read"],
@@ -39,13 +40,13 @@ RIGHTS = {
     "update": ["update"],
     "upsert": ["insert", "update"],
     "delete": ["delete"],
-    **{name: ["insert", "update"] for name in ("csv_data_load", "csv_file_load", "csv_url_load", "import_from_s3")},
+    **{name: ["insert", "update"] for name in LOADS},
 }
 READ_ONLY = {
     "search_by_id", "search_by_value", "search_by_conditions", "describe_all", "describe_database", "describe_table", "user_info", "get_job",
     "get_analytics", "list_metrics", "describe_metric", "sql",
 }  # fmt: skip
-STANDARD = READ_ONLY | {"insert", "update", "upsert", "delete", "csv_data_load", "csv_file_load", "csv_url_load", "import_from_s3"}
+STANDARD = READ_ONLY | {"insert", "update", "upsert", "delete", *LOADS}
 NEVER_GRANTED = {
     "get_deployment_payload",
     "set_configuration", "cluster_set_routes",

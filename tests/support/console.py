@@ -58,7 +58,8 @@ class ConsoleSite:
         return self.node.wait(lambda: self._answer(method, path, user, body, fields))  # type: ignore[no-any-return]
 
     async def _answer(self, method: str, path: str, user: User | str | None, body: bytes, fields: dict[str, str]) -> ConsoleAnswer:
-        pairs = [("host", "localhost:9925"), ("accept", BROWSER), *((name.replace("_", "-"), value) for name, value in fields.items())]
+        sent = {"host": "localhost:9925", "accept": BROWSER} | {name.replace("_", "-"): value for name, value in fields.items()}
+        pairs = list(sent.items())
         request = Request(method, path, HeaderBlock(pairs), body)
         request.sessions = self.node.node.sessions
         request.user = self.node.admin if user == "admin" else user  # type: ignore[assignment]
@@ -66,6 +67,6 @@ class ConsoleSite:
         added = [] if request.added_headers is None else request.added_headers.pairs()
         content = response.body or b""
         if not isinstance(content, bytes):
-            content = b"".join([piece async for piece in content])
+            content = b"".join([piece async for piece in content] if hasattr(content, "__aiter__") else list(content))
         found = {name.lower(): value for name, value in response.pairs}
         return ConsoleAnswer(response.status, content, found.get("location", ""), [*response.pairs, *added])

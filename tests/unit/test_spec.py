@@ -29,7 +29,7 @@ _SECTION = r"§\d+(?:\.\d+)*"
 # `http §6.7`, and what follows it for the same document: `http §1, §2.3-§2.5 and §9`, `realtime §1 rules 2 and 8`
 _CITATION = re.compile(rf"\b({_NAME})((?:,? (?:and )?(?:{_SECTION})(?:-{_SECTION})?(?: (?:rule|step)s? \d+(?:(?:, | and |-)\d+)*)?)+)")
 _RULES = re.compile(rf"({_SECTION})(?: (?:rule|step)s? (\d+(?:(?:, | and |-)\d+)*))?")
-_HEADING = re.compile(r"^#{2,3} (\d+(?:\.\d+)?)\.? ", re.MULTILINE)
+_HEADING = re.compile(r"^#{2,4} (\d+(?:\.\d+)*)\.? ", re.MULTILINE)
 _ITEM = re.compile(r"^- \*\*(\d+\.\d+)\*\* ", re.MULTILINE)
 _RULE = re.compile(r"^(\d+)\. ", re.MULTILINE)
 _PARTS_ABROAD = ("ontract", "primary.md", "design §", "style §")  # one is in everything that _ABROAD finds, which takes longer

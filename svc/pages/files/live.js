@@ -50,15 +50,20 @@ async function refresh() {
     }
     if (response.status >= 500 || response.status === 429) throw new Error(`${response.status}`);
     const page = new DOMParser().parseFromString(text, "text/html");
-    failures = 0;
     if (!response.ok) {
       isLeaving = true;
       for (const id of sections) close(id);
       say(`What is shown here is not up to date: ${response.status} ${page.querySelector("h1")?.textContent ?? ""}`);
       return;
     }
-    if ([...sections].every((id) => !isGoing(id) || !find(id).dataset.live || sources.get(id)?.readyState === EventSource.OPEN)) say("");
-    for (const id of ids.filter(isGoing)) swap(id, page.getElementById(id));
+    if ([...sections].every((id) => !isGoing(id) || !find(id).dataset.live || sources.get(id)?.readyState === EventSource.OPEN)) {
+      failures = 0;
+      say("");
+    }
+    for (const id of ids.filter(isGoing)) {
+      swap(id, page.getElementById(id));
+      open(id);
+    }
   } catch {
     lost();
     ids.forEach((id) => wanted.add(id));
@@ -117,11 +122,9 @@ function open(id) {
     if (type !== "snapshot" && type !== "reset") want(id, 100);
   };
   source.onerror = () => {
+    close(id); // a browser that tried again would ask for a password, if the login has ended: the page finds that out
     lost();
-    if (source.readyState !== EventSource.CLOSED) return; // the browser tries again
-    sources.delete(id);
-    want(id); // which finds out whether the login has ended
-    setTimeout(() => isGoing(id) && open(id), pause());
+    want(id, pause());
   };
 }
 

@@ -67,7 +67,7 @@ _WALL_OFFSET = 24
 _VERSION_OFFSET = 32
 _READ_BYTES = 1 << 20  # of entries that are read in one go
 _LOOK = 64  # entries of other tables that are passed at once: about 0.1 ms
-_SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
+SKEW_MS = 3_600_000.0  # by which clocks of nodes may differ
 
 _NO_TABLE = bytes(4)  # number of the table of a placeholder
 
@@ -300,7 +300,7 @@ class TransactionLog:
             return 0
         low: int = _LSN.unpack(cursor.key())[0]
         high = self.last_lsn + 1
-        version -= _SKEW_MS
+        version -= SKEW_MS
         while low < high:
             middle = (low + high) // 2
             found = cursor.set_range(_pack_lsn(middle))

@@ -80,7 +80,9 @@ class Browser:
     def stored(self) -> dict[str, dict[str, Any]]:
         table = self.world.store.databases[SYSTEM].tables[SESSION_TABLE]
         records = [decode(raw) for _, raw in table.scan(table.database.snapshot())]
-        return {record["id"]: {name: value for name, value in record.items() if name != "__login__"} for record in records}
+        return {
+            record["id"]: {name: value for name, value in record.items() if name not in ("__login__", "__since__")} for record in records
+        }
 
     @property
     def id(self) -> str:

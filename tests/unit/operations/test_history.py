@@ -217,6 +217,20 @@ def test_entries_by_id(node: OperationsNode, dogs: Table) -> None:
     }
 
 
+def test_the_newest_entries_of_a_record(node: OperationsNode, dogs: Table) -> None:
+    some_history(node, dogs)
+    write(node, lambda t: t.insert(dogs, 1, {"name": "New"}), operation=1)
+
+    def seen(**fields: Any) -> list[str]:
+        found = node.run("read_audit_log", table="dog", search_type="hash_value", search_values=[1], order="desc", **fields)
+        return [entry["operation"] for entry in found["1"]]
+
+    assert seen(limit=10) == ["insert", "delete", "update", "insert"]
+    assert seen(limit=2) == ["insert", "delete"] and seen(limit=2, start=1) == ["delete", "update"] and seen(limit=2, start=4) == []
+    assert seen(limit=2, start=3) == ["insert"] and seen(start=1) == ["delete", "update", "insert"]
+    assert refused(node, "read_audit_log", table="dog", limit=0) == (400, "'limit' must be greater than or equal to 1")
+
+
 def test_what_expires_was_deleted_by_nobody(node: OperationsNode, dogs: Table) -> None:
     node.store.maintenance(1.0)
     write(node, lambda t: t.put(dogs, 1, {"name": "Penny"}, expires_at=node.clock.wall() * 1000 + 5000))
@@ -454,3 +468,70 @@ def test_entries_are_removed_on_a_full_volume(node: OperationsNode, dogs: Table,
         assert job(node, operation, table="dog", timestamp=times[2])["status"] == "COMPLETE"
     assert [entry["timestamp"] for entry in node.run("read_audit_log", table="dog")] == [times[2], times[3], times[3]]
     assert "must have" in job(node, "delete_records_before", table="dog", date="2026-01-01")["message"]
+
+
+# --- a part of what there is --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def written(node: OperationsNode, dogs: Table) -> list[float]:
+    """Six writes in turns of their own, of two users in turns, to two records in turns; the times."""
+    cats = node.store.open_database("data").define_table(TableDefinition("cat", "data", attributes=(Attribute("id", primary_key=True),)))
+    times = []
+    for number in range(6):
+        record = {"id": number % 2, "age": number}
+        times.append(write(node, lambda t, record=record: t.put(dogs, record["id"], record), ("anna", "ben")[number % 2]))  # type: ignore[misc]
+        for key in range(300):  # more than are passed at once
+            write(node, lambda t, key=key: t.put(cats, key, {"id": key}))  # type: ignore[misc]
+    return times
+
+
+def ages(entries: list[dict[str, Any]]) -> list[int]:
+    return [record["age"] for entry in entries for record in entry["records"]]
+
+
+@pytest.mark.parametrize(
+    "fields, expected",
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"order": "desc"}, [5, 4, 3, 2, 1, 0]),
+        ({"order": "desc", "limit": 2}, [5, 4]),
+        ({"order": "desc", "start": 2, "limit": 3}, [3, 2, 1]),
+        ({"start": 5}, [5]),
+        ({"start": 6, "order": "desc"}, []),
+        ({"from": 1, "until": 3, "order": "desc"}, [3, 2, 1]),
+        ({"from": 1, "until": 3, "order": "asc", "start": 1}, [2, 3]),
+        ({"from": 4, "search_values": [0, 4]}, [4]),
+        ({"until": 1, "order": "desc"}, [1, 0]),
+        ({"search_type": "username", "search_values": ["ben"], "order": "desc", "limit": 2}, [5, 3]),
+        ({"search_type": "username", "search_values": ["ben"], "from": 2}, [3, 5]),
+        ({"search_type": "hash_value", "search_values": [0], "order": "desc"}, [4, 2, 0]),
+        ({"search_type": "hash_value", "search_values": [0], "until": 3, "order": "desc", "start": 1, "limit": 1}, [0]),
+    ],
+)  # fmt: skip
+def test_a_part_of_the_audit_log(node: OperationsNode, written: list[float], fields: dict[str, Any], expected: list[int]) -> None:
+    """Times are given as the numbers of the writes."""
+    timed = {name: written[value] if name in ("from", "until") else value for name, value in fields.items()}
+    if "search_type" not in fields and "search_values" in fields:
+        timed["search_values"] = [written[number] for number in fields["search_values"]]
+    found = node.run("read_audit_log", table="dog", **timed)
+    assert ages(found if isinstance(found, list) else next(iter(found.values()))) == expected
+
+
+def test_limits_count_changes_also_within_a_transaction(node: OperationsNode, dogs: Table) -> None:
+    write(node, lambda t: [t.put(dogs, key, {"id": key, "age": key}) for key in range(5)])
+    [entry] = node.run("read_audit_log", table="dog", limit=3)
+    assert entry["hash_values"] == [0, 1, 2]
+    [entry] = node.run("read_audit_log", table="dog", order="desc", start=1, limit=2)
+    assert entry["hash_values"] == [3, 2]
+
+
+def test_the_transaction_log_from_its_end(node: OperationsNode, written: list[float]) -> None:
+    assert ages(node.run("read_transaction_log", table="dog", order="desc", limit=2)) == [5, 4]
+    assert ages(node.run("read_transaction_log", table="dog", order="desc", to=written[2], **{"from": written[1]})) == [2, 1]
+
+
+def test_parts_that_are_none(node: OperationsNode, dogs: Table) -> None:
+    for fields in ({"order": "up"}, {"start": -1}, {"limit": 0}, {"from": "x"}):
+        status, text = refused(node, "read_audit_log", table="dog", **fields)
+        assert status == 400 and next(iter(fields)) in text

@@ -235,3 +235,10 @@ def test_a_stream_nobody_reads_to_its_end_gives_the_file_back(long_node: LogNode
         return first
 
     assert long_node.wait(some) == b"["
+
+
+def test_entries_with_a_tag(node: LogNode) -> None:
+    assert node.read(tag="shop", level="info") == ["message 0", "message 2"]
+    assert node.read(tag="sho") == node.read(tag="message") == []
+    assert node.read(tag="shop", filter="3", order="desc") == ["message 3"]
+    assert len(node.read(tag=None)) == 5

@@ -23,7 +23,7 @@ from svc.operations.operation import (
     Permission,
 )
 from svc.operations.operation_lists import expanded, known_entries
-from svc.operations.permissions import authorize
+from svc.operations.permissions import authorize, offered_operations
 from svc.store.schema import Attribute, Relationship, TableDefinition
 from tests.support.operations import OperationsNode
 
@@ -573,3 +573,39 @@ def test_what_is_malformed_is_left_to_validation(node: OperationsNode) -> None:
         with pytest.raises(Problem) as refused:
             ask(node, permission, "drop_table", table="plant", database=5)
         assert (refused.value.status_code, refused.value.message) == (400, "'database' must be a string")
+
+
+# --- what is offered --------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("permission", "offered", "hidden"),
+    [
+        ({"super_user": True}, ["restart", "add_role", "sql"], []),
+        ({}, ["describe_all", "sql", "user_info"], ["insert", "search_by_id", "create_table", "restart"]),
+        ({"structure_user": True}, ["create_table", "drop_attribute", "insert"], ["restart"]),
+        ({"structure_user": ["garden"]}, ["create_table"], ["restart"]),
+        ({"data": {"tables": {"plant": {"read": True}}}}, ["search_by_id"], ["insert", "upsert", "create_attribute", "csv_data_load"]),
+        (
+            {"data": {"tables": {"plant": {"insert": True}}}},
+            ["insert", "create_attribute", "csv_data_load"],
+            ["upsert", "update", "delete"],
+        ),
+        ({"operations": ["restart", "get_configuration"]}, ["restart", "get_configuration"], ["describe_all", "sql", "insert"]),
+        ({"operations": ["read_only"], "data": {"tables": {"plant": {"read": True}}}}, ["search_by_id", "sql"], ["restart", "list_users"]),
+    ],
+)
+def test_what_is_offered_is_what_some_body_may_do(
+    node: OperationsNode, permission: dict[str, Any], offered: list[str], hidden: list[str]
+) -> None:
+    full = {"super_user": False} | permission
+    for database in full.values():
+        if isinstance(database, dict):
+            for rights in database["tables"].values():
+                rights |= {name: rights.get(name, False) for name in CRUD} | {"attribute_permissions": []}
+    names = {found.name for found in offered_operations(node.user("ann", full), node.node)}
+    assert names >= set(offered) and not names & set(hidden)
+
+
+def test_a_user_without_a_role_is_offered_nothing(node: OperationsNode) -> None:
+    assert offered_operations(User("ann"), node.node) == []

@@ -1,0 +1,190 @@
+"""The first rows of a file: what its format, its separator and its columns are (spec: operations §4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from svc.content.csv_reader import MAX_COLUMNS
+from svc.errors import ValidationError
+from svc.operations.csv_rows import QUOTED, CsvRowParser, is_export
+from svc.operations.json_records import JsonRecordParser
+from svc.operations.load_sources import StreamSource
+from svc.operations.loads import SEPARATORS
+from svc.store import Table
+from svc.store.slices import Slices
+from svc.store.values.conversion import shown
+
+CSV, JSON, NDJSON = "csv", "json", "ndjson"
+FORMATS = (CSV, JSON, NDJSON)
+ROWS = 20
+MOST_READ = 1 << 22  # characters in which they have to lie
+MOST_SHOWN = 1000  # characters of a cell
+_DEEPEST = 3  # levels of a value that is shown as it is
+_MOST_MEMBERS = 50
+_HEAD = 1 << 16  # characters of a header whose separators are counted
+_ARCHIVES = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf")
+
+
+@dataclass(slots=True)
+class Preview:
+    """`columns`: names as the file has them. `rows`: texts of CSV, values of JSON by name; what is long is cut. `is_cut`: there are more."""
+
+    format: str
+    separator: str = ","
+    quotes_mean_text: bool = False
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[Any]] = field(default_factory=list)
+    is_cut: bool = False
+
+
+def refuse_archive(head: bytes) -> None:
+    """Raise ValidationError for what is compressed: it is not unpacked here."""
+    if head.startswith(_ARCHIVES):
+        raise ValidationError("The file is compressed, or is a workbook: unpack it, or save it as CSV")
+
+
+async def preview_of(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
+    """Closes the source. Raises ValidationError for what cannot be read."""
+    try:
+        return await _read(source, slices, format_name, separator)
+    finally:
+        source.close()
+
+
+async def _read(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
+    found: Preview | None = None
+    rows: CsvRowParser | None = None
+    records: JsonRecordParser | None = None
+    taken: list[Any] = []
+    done = 0
+    async for text in source.pieces():
+        await slices.take()
+        if found is None:
+            start = text.removeprefix("\ufeff").lstrip(" \t\r\n")
+            found = Preview(format_name or _format_of(start))
+            if found.format == CSV:
+                found.separator = separator or separator_of(start)
+                found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
+                rows = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
+            else:
+                records = JsonRecordParser()
+        done += len(text)
+        if rows is not None:
+            rows.feed(text)
+            taken += rows.rows(ROWS + 2 - len(taken))
+        elif records is not None:
+            records.feed(text)
+            taken += records.records(ROWS + 1 - len(taken))
+        if len(taken) >= ROWS + (1 if rows is None else 2):
+            break
+        if done > MOST_READ:
+            raise ValidationError(f"The first {ROWS} rows are longer than {MOST_READ} characters")
+    else:
+        if rows is not None:
+            rows.finish()
+            taken += rows.rows(ROWS + 2 - len(taken))
+            rows.check_end()
+        elif records is not None:
+            records.check_end()
+    if found is None or not taken:
+        raise ValidationError("The file has no rows")
+    if rows is not None:
+        _take_rows(found, taken)
+    else:
+        _take_records(found, taken)
+    return found
+
+
+def _format_of(start: str) -> str:
+    return JSON if start[:1] == "[" else NDJSON if start[:1] == "{" else CSV
+
+
+def separator_of(text: str) -> str:
+    """What the cells of a header are separated by: what is there most often outside quotes, a comma if it is as often.
+
+    >>> separator_of('a;"b,c,d";e\\n1,2;3,4;5'), separator_of("a,b;c"), separator_of("one")
+    (';', ',', ',')
+    """
+    header = text[:_HEAD]
+    outside = "".join(header.split('"')[::2]).split("\n", 1)[0]
+    return max(SEPARATORS, key=lambda each: (outside.count(each), each == ","))
+
+
+def _take_rows(found: Preview, taken: list[list[str]]) -> None:
+    header, *rows = taken
+    if len(header) > MAX_COLUMNS:
+        raise ValidationError(f"The CSV has more than {MAX_COLUMNS} columns")
+    quoted = [name.startswith(QUOTED) for name in header]
+    is_bare = any(cell and not cell.startswith(QUOTED) for row in rows for cell in row)
+    is_export = (
+        found.separator == "," and sum(quoted) == len(header) - 1 > 0
+    )  # as `csv_rows.is_export` sees it, which looks at it more closely
+    found.quotes_mean_text = is_export or (all(quoted) and is_bare)
+    found.columns = [name.removeprefix(QUOTED) for name in header]
+    found.is_cut = len(rows) > ROWS
+    width = len(header)
+    for row in rows[:ROWS]:
+        cells = [cell.removeprefix(QUOTED) for cell in row[:width]]
+        found.rows.append([cell[:MOST_SHOWN] for cell in cells] + [""] * (width - len(cells)))
+
+
+def _take_records(found: Preview, taken: list[dict[str, Any]]) -> None:
+    names: dict[str, None] = {}
+    found.is_cut = len(taken) > ROWS
+    for record in taken[:ROWS]:
+        names.update(dict.fromkeys(record))
+        if len(names) > MAX_COLUMNS:
+            raise ValidationError(f"The records have more than {MAX_COLUMNS} properties")
+    found.columns = list(names)
+    found.rows = [[_cut(record[name], 0) if name in record else "" for name in names] for record in taken[:ROWS]]
+
+
+def _cut(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return value[:MOST_SHOWN]
+    if isinstance(value, list):
+        return "[…]" if depth >= _DEEPEST else [_cut(each, depth + 1) for each in value[:_MOST_MEMBERS]]
+    if isinstance(value, dict):
+        return (
+            "{…}" if depth >= _DEEPEST else {name[:MOST_SHOWN]: _cut(each, depth + 1) for name, each in list(value.items())[:_MOST_MEMBERS]}
+        )
+    return value if not isinstance(value, int) or isinstance(value, bool) or abs(value) < 1 << 63 else shown(str(value))
+
+
+def attribute_for(column: str, table: Table) -> str | None:
+    """The attribute that a column seems to be: the one of its name, or of its name but for case, spaces and signs; for a table that takes others, one of its
+    own name. None: there is none.
+    """
+    attributes = table.attributes
+    if column in attributes:
+        return column if attributes[column].stored else None
+    wanted = _folded(column)
+    alike = [name for name, attribute in attributes.items() if attribute.stored and _folded(name) == wanted]
+    if wanted and len(alike) == 1:
+        return alike[0]
+    return column if column and not table.definition.sealed else None
+
+
+def _folded(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def described_columns(found: Preview, table: Table) -> list[Mapping[str, Any]]:
+    """`{name, attribute, type}` of each column; no attribute twice."""
+    taken: set[str] = set()
+    described: list[Mapping[str, Any]] = []
+    exact = {name for name in found.columns if name in table.attributes}
+    for name in found.columns:
+        attribute = attribute_for(name, table)
+        if attribute is not None and (attribute in taken or (attribute != name and attribute in exact)):
+            attribute = None
+        taken.update(() if attribute is None else (attribute,))
+        described.append({"name": name, "attribute": attribute, "type": _type_of(attribute, table)})
+    return described
+
+
+def _type_of(attribute: str | None, table: Table) -> str | None:
+    declared = None if attribute is None else table.attributes.get(attribute)
+    return None if declared is None else f"[{declared.type}]" if declared.elements else declared.type
