@@ -272,7 +272,7 @@ def test_an_archive_is_deployed_and_its_steps_are_shown(site: ConsoleSite) -> No
     assert back.status == 303
     settle(site)
     assert sorted(tree(site)) == ["config.yaml", "v1.txt"]
-    assert "Remove the archive of the deployment" in site.get(f"{path}/delete").page.text
+    assert "The archive of the deployment" in site.get(f"{path}/delete").page.text
     assert site.post(f"{path.replace('/shop/', '/other/')}/delete", {}, token=field(site.get(path), "_token")).status == 404
     assert "Deleted" in site.post(f"{path}/delete", {}).location
     assert site.get(f"{path}/archive").status == 404

@@ -93,7 +93,7 @@ def test_one_is_added_and_removed(site: ConsoleSite) -> None:
     href = site.get("/console/certificates").page.links["Remove shop"]
     assert href == "./certificates?do=remove&name=shop"
     confirm = site.get("/console/certificates?do=remove&name=shop")
-    assert "Remove shop?" in confirm.page.text
+    assert "shop is removed" in confirm.page.text
     assert "Successfully+removed" in site.post("/console/certificates?do=remove&name=shop", {}).location
     gone = site.post("/console/certificates?do=remove&name=shop", {})
     assert gone.status == 404 and "shop not found" in gone.page.text
@@ -178,7 +178,7 @@ def test_ssh_keys(site: ConsoleSite) -> None:
     assert control(opened, "host")["value"] == "shop.github.com" and "PRIVATE KEY" not in opened.page.text
     assert site.post(path, {"host": "other.github.com", "hostname": "github.com"}).status == 303
     assert site.node.run("get_ssh_key", name="deploy")["host"] == "other.github.com" and key.read_text() == SSH_KEY
-    assert "Remove deploy?" in site.get("/console/ssh-keys?do=remove&name=deploy").page.text
+    assert "deploy is removed" in site.get("/console/ssh-keys?do=remove&name=deploy").page.text
     assert site.post("/console/ssh-keys?do=remove&name=deploy", {}).status == 303 and not key.exists()
     assert site.post("/console/ssh-keys?do=remove&name=deploy", {}).status == 404
     assert site.get("/console/ssh-keys?do=change&name=nosuch").status == 404
