@@ -10,12 +10,13 @@ from binascii import Error
 from typing import Any
 
 from svc.console.applications import require
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
 from svc.errors import ClientError, MethodNotAllowed, NotFound, Problem
 from svc.messages import Response
 from svc.operations.certificates import NO_KEY
-from svc.pages.cells import shortened, shown
+from svc.pages.cells import shortened
 from svc.pages.sent_form import SentForm
 
 MOST_CERTIFICATES = 500  # that are listed
@@ -147,14 +148,9 @@ async def _pem(form: SentForm, name: str) -> str:
 
 async def _remove_form(page: ConsolePage, fault: Problem | None = None) -> Response:
     require(page, "remove_certificate")
-    return await page.show(
-        "remove.html",
-        title="Remove a certificate",
-        fault=fault,
-        what=shown(page.fields.get("name", ""))[:300],
-        consequence="The private key that was added with it is removed, too. Connections that are open stay.",
-        back=page.at("certificates"),
-    )
+    name = shortened(page.fields.get("name", ""), 300)
+    lines = [f"{name} is removed, and the private key that was added with it. Connections that are open stay."]
+    return await ask(page, Question("Remove a certificate", lines, "Remove", page.at("certificates")), fault)
 
 
 async def _remove(page: ConsolePage, form: SentForm) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable
 from typing import Any
 
 from svc.console.applications import BAD, address_of, begin, require, restart_reasons, time_text
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
 from svc.errors import ClientError, MethodNotAllowed, NotFound, Problem
 from svc.messages import Response
@@ -59,14 +60,11 @@ async def show(page: ConsolePage, name: str, rest: list[str], fault: Problem | N
 async def _delete_form(page: ConsolePage, name: str, deployment_id: str, fault: Problem | None) -> Response:
     require(page, "delete_deployment_payload")
     await _record(page, name, deployment_id)
-    return await page.show(
-        "remove.html",
-        title="Remove an archive",
-        fault=fault,
-        what=f"the archive of the deployment {deployment_id}",
-        consequence="It is not possible to go back to this version with it any more. What runs stays as it is.",
-        back=page.at(f"{address_of(name)}/deployments/{deployment_id}"),
-    )
+    lines = [
+        f"The archive of the deployment {deployment_id} is removed: there is no way back to this version with it any more. What runs stays as it is."
+    ]
+    back = page.at(f"{address_of(name)}/deployments/{deployment_id}")
+    return await ask(page, Question("Remove an archive", lines, "Remove", back), fault)
 
 
 async def send(page: ConsolePage, form: SentForm, name: str, rest: list[str]) -> Response:

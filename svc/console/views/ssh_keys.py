@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from svc.console.applications import require
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
 from svc.errors import MethodNotAllowed, NotFound, Problem
@@ -98,14 +99,8 @@ async def _set_key(page: ConsolePage, form: SentForm) -> Response:
 
 async def _remove_form(page: ConsolePage, fault: Problem | None = None) -> Response:
     require(page, "delete_ssh_key")
-    return await page.show(
-        "remove.html",
-        title="Remove an SSH key",
-        fault=fault,
-        what=shown(page.fields.get("name", ""))[:300],
-        consequence="Packages of its host cannot be fetched with it any more.",
-        back=page.at("ssh-keys"),
-    )
+    lines = [f"{shortened(page.fields.get('name', ''), 300)} is removed: packages of its host cannot be fetched with it any more."]
+    return await ask(page, Question("Remove an SSH key", lines, "Remove", page.at("ssh-keys")), fault)
 
 
 async def _remove(page: ConsolePage) -> Response:
