@@ -80,11 +80,11 @@ class Chip:
 
 @dataclass(slots=True)
 class Rows:
-    """A table of values. `rows`: made while they are shown. `count`: how many. `hidden`: some names of columns that there was no room for; `more`: how
-    many they are, at least that many if not `is_counted`."""
+    """A table of values. `rows`: cells, or values; made while they are shown. `count`: how many. `hidden`: some names of columns that there was no room
+    for; `more`: how many they are, at least that many if not `is_counted`."""
 
     columns: list[Column]
-    rows: Iterator[list[Cell]]
+    rows: Iterator[list[Any]]
     count: int
     hidden: list[str] = field(default_factory=list)
     more: int = 0
@@ -214,7 +214,7 @@ def _rows(
     joined = _joined(shown, table) if is_plain else {}
     grouped = {} if query is None else _grouped(query, table)
 
-    def cells(value: Mapping[str, Any]) -> list[Cell]:
+    def cells(value: Mapping[str, Any]) -> list[Any]:
         row = []
         for name in shown:
             member = value.get(name, MISSING)
@@ -225,7 +225,7 @@ def _rows(
             elif name in grouped and variants is not None:
                 row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
-                row.append(foreign_cell(member, targets[name], links) if name in targets else cell_of(member))
+                row.append(foreign_cell(member, targets[name], links) if name in targets else member)
         return row
 
     types = table.attributes
