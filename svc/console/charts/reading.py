@@ -18,7 +18,7 @@ from svc.store import Store
 from svc.store.slices import Slices
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
 
-MOST_ROWS = 40_000  # aggregates that one page reads
+MOST_ROWS = 16_000  # aggregates that one page reads
 MOST_RAW_ROWS = 12_000
 MOST_RAW_OF_SPAN = 400
 KEPT = 600  # spans whose figures are kept
@@ -112,7 +112,7 @@ class History:
         self._started_ms = started_ms
 
     async def read(self, chosen: TimeRange, selection: Selection) -> Read:
-        """Raises Problem. The span that is not over is always read: whoever may not read it sees nothing of what is kept."""
+        """Raises Problem, as the span that is not over is always read: whoever may not read it sees nothing of what is kept."""
         times = chosen.times(self._now_ms)
         found: dict[int, Figures] = {}
         budget = MOST_RAW_ROWS if chosen.is_raw else MOST_ROWS
@@ -127,7 +127,7 @@ class History:
         for number, start in enumerate(unread):
             if left <= 0:
                 break
-            share = max(1, left // (len(unread) - number))
+            share = max(1, min(left // (len(unread) - number), budget // len(times)))
             figures: Figures | None
             if chosen.is_raw:
                 figures, rows = await self._raw_span(start, chosen.span, selection, min(share, MOST_RAW_OF_SPAN))

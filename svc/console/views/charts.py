@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from svc.console.charts.axes import value_text
-from svc.console.charts.drawing import MOST_NAME, drawing_of
+from svc.console.charts.drawing import MOST_NAME, Drawing, drawing_of
 from svc.console.charts.figures import Selection
 from svc.console.charts.reading import RANGES, History, Kept, Read, kept_of
 from svc.console.charts.series import Chart, charts_of, sizes_chart, top_paths
@@ -54,17 +54,14 @@ async def show(page: ConsolePage) -> Response:
     }
     if values["is_off"]:
         return await page.show("charts.html", **values)
+    if not page.user.super_user:
+        return await page.show("charts.html", **{**values, "is_hidden": True})
     selection = selection_of(page.fields)
     now_ms = page.node.clock.wall() * 1000
     kept = kept_of(page.node.store)
     history = History(page.run, page.node.store.slices, kept, page.node.name, now_ms, await _started_ms(page, now_ms))
-    try:
-        read = await history.read(chosen, selection)
-        sizes = await history.sizes(chosen)
-    except Problem as fault:
-        if fault.status_code != 403:
-            raise
-        return await page.show("charts.html", **{**values, "is_hidden": True})
+    read = await history.read(chosen, selection)
+    sizes = await history.sizes(chosen)
     low, high = chosen.times(now_ms)[0], now_ms
     charts = charts_of(read.spans, read.times, selection.metric)
     own = [each for each in charts if each.key.startswith("own")]
@@ -72,13 +69,13 @@ async def show(page: ConsolePage) -> Response:
     others.append(sizes_chart("sizes", "Databases", *sizes))
     lags = await _lags(page, kept, now_ms, low)
     others += [] if lags is None else [lags]
-    drawings = [drawing_of(each, low, high) for each in others if not each.is_empty]
+    drawings = await page.node.store.slices.result(_drawn([each for each in others if not each.is_empty], low, high))
     top, paths = top_paths(read.spans)
     return await page.show(
         "charts.html",
-        **values,
+        **{**values, "poll": min(chosen.poll, RANGES["10m"].poll) if read.missing else chosen.poll},
         drawings=drawings,
-        own=[drawing_of(each, low, high) for each in own],
+        own=await page.node.store.slices.result(_drawn(own, low, high)),
         metric=shortened(selection.metric, MOST_NAME),
         metrics=await _metrics(page, read),
         all_metrics="" if page.fields.get("metrics") == "all" else page.at("charts", **_kept_fields(page), metrics="all"),
@@ -89,6 +86,14 @@ async def show(page: ConsolePage) -> Response:
         missing=read.missing,
         is_sampled=read.is_sampled,
     )
+
+
+def _drawn(charts: Sequence[Chart], low_ms: float, high_ms: float) -> Generator[None, None, list[Drawing]]:
+    found = []
+    for each in charts:
+        found.append(drawing_of(each, low_ms, high_ms))
+        yield
+    return found
 
 
 def selection_of(fields: Mapping[str, str]) -> Selection:
