@@ -6,7 +6,7 @@ if not every span gets one, those that do are spread over the range, and the oth
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,7 +22,6 @@ MOST_ROWS = 16_000  # aggregates that one page reads
 MOST_RAW_ROWS = 12_000
 MOST_RAW_OF_SPAN = 400
 KEPT = 600  # spans whose figures are kept
-MOST_SAMPLES = 720  # of the lag of replication
 MOST_STORAGE_ROWS = 500  # of one measurement of the store
 _TAILS = 12  # aggregations that are looked at for one with the sizes of databases: every tenth has them
 _APART_MS = 30_000  # aggregations are further apart, and written in less
@@ -75,11 +74,10 @@ class Read(NamedTuple):
 
 
 class Kept:
-    """What is kept of one store: figures of spans, sizes, and the lag as pages have seen it."""
+    """What is kept of one store: figures of spans, and sizes."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self.lags: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_SAMPLES)
 
     def get(self, key: tuple[Any, ...]) -> Any:
         found = self._values.get(key)

@@ -6,13 +6,13 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from svc.analytics.exposed import LAG
 from svc.console.charts.axes import value_text
 from svc.console.charts.drawing import MOST_NAME, Drawing, drawing_of
 from svc.console.charts.figures import Selection
-from svc.console.charts.reading import RANGES, History, Kept, Read, kept_of
+from svc.console.charts.reading import RANGES, History, Read, kept_of
 from svc.console.charts.series import Chart, charts_of, sizes_chart, top_paths
 from svc.console.page import ConsolePage
-from svc.errors import Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
 
@@ -22,7 +22,7 @@ _NO_PATH = "-"  # field `no`: requests without a path are chosen
 _DRAWN = frozenset(
     {
         "duration", "success", "utilization", "memory", "ws-connections", "mqtt-connections", "socket-routed", "resource-usage", "database-size",
-        "table-size", "storage-volume", "main-thread-utilization",
+        "table-size", "storage-volume", "main-thread-utilization", LAG,
     }
 )  # fmt: skip
 
@@ -67,8 +67,6 @@ async def show(page: ConsolePage) -> Response:
     own = [each for each in charts if each.key.startswith("own")]
     others = [each for each in charts if each not in own]
     others.append(sizes_chart("sizes", "Databases", *sizes))
-    lags = await _lags(page, kept, now_ms, low)
-    others += [] if lags is None else [lags]
     drawings = await page.node.store.slices.result(_drawn([each for each in others if not each.is_empty], low, high))
     top, paths = top_paths(read.spans)
     return await page.show(
@@ -158,22 +156,3 @@ async def _started_ms(page: ConsolePage, now_ms: float) -> float:
         return now_ms
     status = await page.run("get_status")
     return now_ms - max([float(each.get("uptime", 0)) for each in status["instances"]], default=0.0) * 1000
-
-
-async def _lags(page: ConsolePage, kept: Kept, now_ms: float, low_ms: float) -> Chart | None:
-    """The lag of replication, which no table has: as it was whenever somebody has looked at this page."""
-    if page.node.replication is None or not page.may("cluster_status"):
-        return None
-    try:
-        status = await page.run("cluster_status")
-    except Problem:  # nothing replicates at this moment
-        return None
-    lags: dict[str, float] = {}
-    for connection in status["connections"]:
-        for each in connection.get("database_sockets", ()):
-            lag = (each.get("lag") or {}).get("ms")
-            if lag is not None:
-                lags[f"{each['database']} from {connection['name']}"] = lag
-    kept.lags.append((now_ms, lags))
-    samples = [(ms, values) for ms, values in kept.lags if ms >= low_ms]
-    return sizes_chart("lag", "Replication lag", [ms for ms, _ in samples], [values for _, values in samples], "ms")
