@@ -93,6 +93,9 @@ OPEN_CONNECTIONS: Final = {
 }
 """Gauges of the field `connections`. No entry means that there are none."""
 
+LAG: Final = "replication-lag"
+"""Is exposed by what replicates, as it is when it is asked for."""
+
 RESPONSES: Final = {
     "response": ExposedMetric("svc_responses", COUNTER, "Answers by status.", (*_REQUEST, "status")),
 }

@@ -14,7 +14,7 @@ from math import isfinite
 from typing import Any, Final, Generic, TypeVar
 from zlib import crc32
 
-from svc.analytics.exposed import CUSTOM_PREFIX, NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO, ExposedMetric
+from svc.analytics.exposed import CUSTOM_PREFIX, LAG, NUMBERS, OPEN_CONNECTIONS, RESPONSES, YES_NO, ExposedMetric
 from svc.analytics.exposition import (
     COUNTER,
     GAUGE,
@@ -180,7 +180,7 @@ class Totals:
             metric = entry["metric"]
             if metric in open_now and isinstance(entry.get("connections"), int):
                 open_now[metric] = entry["connections"]
-            else:
+            elif metric != LAG:
                 yield from self._iter_set(entry)
         for metric, count in open_now.items():
             self._open[metric].value = count

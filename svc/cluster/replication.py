@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from svc import __version__
+from svc.analytics.exposed import LAG
 from svc.analytics.exposition import Family
 from svc.clock import Clock
 from svc.cluster.admission import inbox_of
@@ -53,6 +54,10 @@ Record = Callable[[int, str, str, str, str], None]
 """(bytes, metric, path, method, type): `analytics.Recorder.record`."""
 
 
+Gauge = Callable[[Callable[[], dict[str, Any] | None], str, str, str, str], None]
+"""(fields, metric, path, method, type): `analytics.Recorder.gauge`."""
+
+
 def _do_not_record(*values: object) -> None:
     pass
 
@@ -69,6 +74,7 @@ class ReplicationOptions(msgspec.Struct, frozen=True):
     is_replicated: Callable[[str], bool]
     public: bool = True
     record: Record = _do_not_record
+    gauge: Gauge = _do_not_record
     program: Path | None = None
     fail_over: bool = True
     external: ExternalServers | None = None
@@ -234,6 +240,8 @@ class Replication:
             peer.add(found.database, exchange.tables(name), exchange.since_ms)
         except ValueError as error:  # a name that no stream can have
             self._log.error(f"database {name} is not read from {peer.name!r:.100}: {error}")
+            return
+        self._options.gauge(partial(self._measure_lag, peer.name, name), LAG, f"{peer.name}.{name}", METHOD, "ingress")
 
     async def purge(self, database: str, *, keep: int | None = None, seq: int | None = None) -> None:
         """Shorten the stream with what this node has written to a database: see `ReplicatedDatabase`. Nodes that are behind copy the database. Raises NotFound,
@@ -366,6 +374,16 @@ class Replication:
         return await Connection.open(
             Address(address.host, address.port, context, certificate_check(trust, name)), f"svc {node}", inbox_of(node)
         )
+
+    def _measure_lag(self, node: str, database: str) -> dict[str, Any] | None:
+        """Of what a node has written, here; None while it is not known, or not read."""
+        peer = self.peers.get(node)
+        if peer is None or database not in peer.inboxes:
+            return None
+        lag, _ = self.positions.lag(node, database)
+        if lag.entries is None or lag.seconds is None:
+            return None
+        return {"ms": round(lag.seconds * 1000, 1), "entries": lag.entries}
 
     def _received(self, node: str, database: str, size: int) -> None:
         self._options.record(size, "bytes-received", f"{node}.{database}", METHOD, "ingress")

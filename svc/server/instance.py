@@ -564,7 +564,7 @@ class Instance:
 
         run = self.operations_interface.run_for_node
         self._replicating = Replicating(self.config, self.store, self.siblings, self.realtime.feed, self.logs, self.reactor, run)
-        self._replicating.record = self.analytics.recorder.record
+        self._replicating.record, self._replicating.gauge = self.analytics.recorder.record, self.analytics.recorder.gauge
         self.node.more_families = self._replicating.families
         self.node.replication = self._replicating.control
         self.reactor.loop.call_soon(self._replicating.begin)  # which needs the loop to run

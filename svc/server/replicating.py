@@ -34,7 +34,7 @@ _KEPT = 3 * _DAY  # seconds that a stream keeps at least
 
 
 class Replicating:
-    """`replication`: while this process leads it. `record`: `analytics.Recorder.record`."""
+    """`replication`: while this process leads it. `record`, `gauge`: those of `analytics.Recorder`."""
 
     def __init__(
         self, config: Config, store: Store, siblings: Siblings, feed: CommitFeed, logs: Logs, reactor: Reactor, run: RunOperation
@@ -43,6 +43,7 @@ class Replicating:
         assert config.replication is not None
         self.replication: Replication | None = None
         self.record: Callable[..., None] = lambda *values: None  # metrics
+        self.gauge: Callable[..., None] = lambda *values: None
         self._config = config
         self._section = config.replication
         self._store = store
@@ -166,6 +167,7 @@ class Replicating:
             replicated_databases(section.databases),
             section.enable_root_cas,
             self.record,
+            self.gauge,
             program=section.program,
             fail_over=section.fail_over,
             external=external,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, NamedTuple
 
+from svc.analytics.exposed import LAG
 from svc.analytics.statistics import Bin, percentiles, read_bins
 
 MOST_PATHS = 50  # of a span that are kept, those with the most requests
@@ -18,6 +19,7 @@ MOST_NAMES = 200  # of metrics
 MOST_FIELDS = 8  # of a metric whose values are given by a function
 MOST_INSTANCES = 64
 MOST_BINS = 4000
+MOST_STREAMS = 200
 RATE, SHARE = "per second", "share"  # of a chosen metric, beside its own fields
 _CUTS = (
     ("p1", 10), ("p10", 100), ("p25", 250), ("median", 500), ("p75", 750), ("p90", 900), ("p95", 950), ("p99", 990), ("p999", 1000),
@@ -55,7 +57,8 @@ class PathFigures:
 @dataclass(slots=True)
 class Figures:
     """Of one span. `covered_ms`: how much of it was measured. `latency`: median, p90, p95 in ms. `busy`, `resident`, `heap`: by instance, None: of all.
-    `open`: connections by protocol. `accepted`: connections. `own`: of the chosen metric. `names`: of all metrics. `is_cut`: there were more rows."""
+    `open`: connections by protocol. `accepted`: connections. `lags`: the highest of replication, in ms, by origin and database. `own`: of the chosen metric.
+    `names`: of all metrics. `is_cut`: there were more rows."""
 
     rows: int = 0
     covered_ms: float = 0.0
@@ -69,6 +72,7 @@ class Figures:
     heap: dict[int | None, float] = field(default_factory=dict)
     open: dict[str, float] = field(default_factory=dict)
     accepted: int = 0
+    lags: dict[str, float] = field(default_factory=dict)
     own: dict[str, float] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     is_cut: bool = False
@@ -144,6 +148,10 @@ class Gathering:
                 self._found.resident[instance], self._found.heap[instance] = _finite(entry["rss"]), _finite(entry["heapUsed"])
         elif metric in ("ws-connections", "mqtt-connections"):
             self._open.setdefault(metric.partition("-")[0], {})[instance] = _finite(entry["connections"])
+        elif metric == LAG:
+            name, ms = str(entry["path"]), _finite(entry["ms"])
+            if name in self._found.lags or len(self._found.lags) < MOST_STREAMS:
+                self._found.lags[name] = max(ms, self._found.lags.get(name, 0.0))
         elif metric == "socket-routed":
             self._found.accepted += int(_finite(entry["count"]))
         if metric == self._selection.metric:

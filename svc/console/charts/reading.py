@@ -6,7 +6,7 @@ if not every span gets one, those that do are spread over the range, and the oth
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,11 +18,10 @@ from svc.store import Store
 from svc.store.slices import Slices
 from svc.store.system import ANALYTICS_TABLE, RAW_ANALYTICS_TABLE, SYSTEM
 
-MOST_ROWS = 40_000  # aggregates that one page reads
+MOST_ROWS = 16_000  # aggregates that one page reads
 MOST_RAW_ROWS = 12_000
 MOST_RAW_OF_SPAN = 400
 KEPT = 600  # spans whose figures are kept
-MOST_SAMPLES = 720  # of the lag of replication
 MOST_STORAGE_ROWS = 500  # of one measurement of the store
 _TAILS = 12  # aggregations that are looked at for one with the sizes of databases: every tenth has them
 _APART_MS = 30_000  # aggregations are further apart, and written in less
@@ -75,11 +74,10 @@ class Read(NamedTuple):
 
 
 class Kept:
-    """What is kept of one store: figures of spans, sizes, and the lag as pages have seen it."""
+    """What is kept of one store: figures of spans, and sizes."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
-        self.lags: deque[tuple[float, dict[str, float]]] = deque(maxlen=MOST_SAMPLES)
 
     def get(self, key: tuple[Any, ...]) -> Any:
         found = self._values.get(key)
@@ -112,7 +110,7 @@ class History:
         self._started_ms = started_ms
 
     async def read(self, chosen: TimeRange, selection: Selection) -> Read:
-        """Raises Problem. The span that is not over is always read: whoever may not read it sees nothing of what is kept."""
+        """Raises Problem, as the span that is not over is always read: whoever may not read it sees nothing of what is kept."""
         times = chosen.times(self._now_ms)
         found: dict[int, Figures] = {}
         budget = MOST_RAW_ROWS if chosen.is_raw else MOST_ROWS
@@ -127,7 +125,7 @@ class History:
         for number, start in enumerate(unread):
             if left <= 0:
                 break
-            share = max(1, left // (len(unread) - number))
+            share = max(1, min(left // (len(unread) - number), budget // len(times)))
             figures: Figures | None
             if chosen.is_raw:
                 figures, rows = await self._raw_span(start, chosen.span, selection, min(share, MOST_RAW_OF_SPAN))

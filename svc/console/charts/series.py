@@ -60,6 +60,7 @@ def charts_of(spans: Spans, times: Sequence[float], metric: str = "") -> list[Ch
         Chart("accepted", "Connections accepted per second", "/s", times, [Line("accepted", of(spans, _accepted))]),
     ]
     found[3].top = 1.0
+    found.append(_by_name("lag", "Replication lag", "ms", spans, times, lambda each: each.lags))
     if metric:
         found += own_charts(spans, times)
     return [chart for chart in found if not chart.is_empty]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from svc.analytics.exposed import LAG
 from svc.console.charts.axes import value_text
-from svc.console.charts.drawing import MOST_NAME, drawing_of
+from svc.console.charts.drawing import MOST_NAME, Drawing, drawing_of
 from svc.console.charts.figures import Selection
-from svc.console.charts.reading import RANGES, History, Kept, Read, kept_of
+from svc.console.charts.reading import RANGES, History, Read, kept_of
 from svc.console.charts.series import Chart, charts_of, sizes_chart, top_paths
 from svc.console.page import ConsolePage
-from svc.errors import Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
 
@@ -22,7 +22,7 @@ _NO_PATH = "-"  # field `no`: requests without a path are chosen
 _DRAWN = frozenset(
     {
         "duration", "success", "utilization", "memory", "ws-connections", "mqtt-connections", "socket-routed", "resource-usage", "database-size",
-        "table-size", "storage-volume", "main-thread-utilization",
+        "table-size", "storage-volume", "main-thread-utilization", LAG,
     }
 )  # fmt: skip
 
@@ -54,31 +54,26 @@ async def show(page: ConsolePage) -> Response:
     }
     if values["is_off"]:
         return await page.show("charts.html", **values)
+    if not page.user.super_user:
+        return await page.show("charts.html", **{**values, "is_hidden": True})
     selection = selection_of(page.fields)
     now_ms = page.node.clock.wall() * 1000
     kept = kept_of(page.node.store)
     history = History(page.run, page.node.store.slices, kept, page.node.name, now_ms, await _started_ms(page, now_ms))
-    try:
-        read = await history.read(chosen, selection)
-        sizes = await history.sizes(chosen)
-    except Problem as fault:
-        if fault.status_code != 403:
-            raise
-        return await page.show("charts.html", **{**values, "is_hidden": True})
+    read = await history.read(chosen, selection)
+    sizes = await history.sizes(chosen)
     low, high = chosen.times(now_ms)[0], now_ms
     charts = charts_of(read.spans, read.times, selection.metric)
     own = [each for each in charts if each.key.startswith("own")]
     others = [each for each in charts if each not in own]
     others.append(sizes_chart("sizes", "Databases", *sizes))
-    lags = await _lags(page, kept, now_ms, low)
-    others += [] if lags is None else [lags]
-    drawings = [drawing_of(each, low, high) for each in others if not each.is_empty]
+    drawings = await page.node.store.slices.result(_drawn([each for each in others if not each.is_empty], low, high))
     top, paths = top_paths(read.spans)
     return await page.show(
         "charts.html",
-        **values,
+        **{**values, "poll": min(chosen.poll, RANGES["10m"].poll) if read.missing else chosen.poll},
         drawings=drawings,
-        own=[drawing_of(each, low, high) for each in own],
+        own=await page.node.store.slices.result(_drawn(own, low, high)),
         metric=shortened(selection.metric, MOST_NAME),
         metrics=await _metrics(page, read),
         all_metrics="" if page.fields.get("metrics") == "all" else page.at("charts", **_kept_fields(page), metrics="all"),
@@ -89,6 +84,14 @@ async def show(page: ConsolePage) -> Response:
         missing=read.missing,
         is_sampled=read.is_sampled,
     )
+
+
+def _drawn(charts: Sequence[Chart], low_ms: float, high_ms: float) -> Generator[None, None, list[Drawing]]:
+    found = []
+    for each in charts:
+        found.append(drawing_of(each, low_ms, high_ms))
+        yield
+    return found
 
 
 def selection_of(fields: Mapping[str, str]) -> Selection:
@@ -153,22 +156,3 @@ async def _started_ms(page: ConsolePage, now_ms: float) -> float:
         return now_ms
     status = await page.run("get_status")
     return now_ms - max([float(each.get("uptime", 0)) for each in status["instances"]], default=0.0) * 1000
-
-
-async def _lags(page: ConsolePage, kept: Kept, now_ms: float, low_ms: float) -> Chart | None:
-    """The lag of replication, which no table has: as it was whenever somebody has looked at this page."""
-    if page.node.replication is None or not page.may("cluster_status"):
-        return None
-    try:
-        status = await page.run("cluster_status")
-    except Problem:  # nothing replicates at this moment
-        return None
-    lags: dict[str, float] = {}
-    for connection in status["connections"]:
-        for each in connection.get("database_sockets", ()):
-            lag = (each.get("lag") or {}).get("ms")
-            if lag is not None:
-                lags[f"{each['database']} from {connection['name']}"] = lag
-    kept.lags.append((now_ms, lags))
-    samples = [(ms, values) for ms, values in kept.lags if ms >= low_ms]
-    return sizes_chart("lag", "Replication lag", [ms for ms, _ in samples], [values for _, values in samples], "ms")

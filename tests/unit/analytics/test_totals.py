@@ -131,6 +131,14 @@ def test_labels_that_are_the_same_to_a_reader_are_one_series() -> None:
     assert recorded.read(direction="sent")["svc_socket_bytes_total"] == 3
 
 
+def test_the_lag_of_replication_is_no_own_metric() -> None:
+    recorded = Recorded()
+    recorded.recorder.gauge(lambda: {"ms": 5, "entries": 1}, "replication-lag", "b.data", "replication", "ingress")
+    recorded.recorder.record(1.0, "own")
+    recorded.close()
+    assert [name for name in recorded.read(path="b.data") if name.startswith("svc_custom")] == []
+
+
 def test_own_metrics_of_every_kind() -> None:
     recorded = Recorded()
     record = recorded.recorder.record

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from svc.clock import FakeClock
 from svc.cluster.engine_config import EnginePort
 from svc.cluster.identity import Trust
+from svc.cluster.positions import Lag
 from svc.cluster.replication import Replication, ReplicationOptions
 from svc.logs import Logs
 from svc.store import Store
@@ -119,3 +122,28 @@ def test_aggregates_are_published_with_the_setting_alone(store: Store, tmp_path:
 
     without, with_them = asyncio.run(published()), asyncio.run(published(analytics=True))
     assert with_them - without == {ANALYTICS_TABLE} and RAW_ANALYTICS_TABLE not in with_them
+
+
+def test_the_lag_of_each_stream_is_measured_while_it_is_read(store: Store, tmp_path: Path) -> None:
+    gauges: dict[tuple[str, ...], Callable[[], Any]] = {}
+
+    def gauge(fields: Callable[[], Any], *key: str) -> None:
+        gauges[key] = fields
+
+    async def run() -> None:
+        replication = replication_of(store, tmp_path, gauge=gauge)
+        measure = partial(replication._measure_lag, "c", "data")
+        assert measure() is None, "it is not known"
+        replication.peers["c"] = SimpleNamespace(inboxes={"data": None})  # type: ignore[assignment]
+        assert measure() is None, "nothing was heard"
+        replication.positions.lag = lambda node, database: (Lag(3, 1.25), Lag(None, None))  # type: ignore[method-assign]
+        assert measure() == {"ms": 1250.0, "entries": 3}
+        found = SimpleNamespace(database=store.databases[SYSTEM], is_paused=False)
+        added: list[Any] = []
+        replication._addresses["c"] = ("", SimpleNamespace(reads=lambda name: True, tables=lambda name: None, since_ms=0.0))  # type: ignore[assignment]
+        peer = SimpleNamespace(name="c", add=lambda *given: added.append(given))
+        replication._read_from(peer, found)  # type: ignore[arg-type]
+        assert len(added) == 1
+
+    asyncio.run(run())
+    assert list(gauges) == [("replication-lag", "c.system", "replication", "ingress")]

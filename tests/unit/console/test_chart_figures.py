@@ -120,6 +120,15 @@ def test_gauges_by_instance() -> None:
     assert names["utilization"] == ["instance 0", "instance 1"] and names["open"] == ["WebSocket"]
 
 
+def test_the_highest_lag_of_each_stream() -> None:
+    rows = [
+        {"metrics": [{"metric": "replication-lag", "path": f"b.{name}", "ms": ms, "entries": 1}]}
+        for name, ms in (("x", 5), ("y", 1), ("x", 2))
+    ]
+    found = gathered(rows)
+    assert found.lags == {"b.x": 5, "b.y": 1} and "lag" in [chart.key for chart in charts_of([found], [0])]
+
+
 def test_own_metrics() -> None:
     numbers = {"metric": "price", "count": 4, "median": 2, "distribution": [1, {"value": 2, "count": 3}]}
     values = percentiles([(1, 1), (2, 3)])

@@ -12,7 +12,7 @@ import pytest
 from svc.analytics import Analytics
 from svc.analytics.collector import AnalyticsSettings
 from svc.console.charts.figures import Figures, Selection
-from svc.console.charts.reading import KEPT, MOST_ROWS, RANGES, History, Kept, kept_of, spread
+from svc.console.charts.reading import KEPT, MOST_RAW_ROWS, MOST_ROWS, RANGES, History, Kept, kept_of, spread
 from svc.store.slices import Slices
 from tests.support.console import ConsoleSite
 
@@ -221,6 +221,26 @@ def test_a_month_is_read_within_a_budget(site: ConsoleSite, paths: int) -> None:
             assert each.requests * 1000 / each.covered_ms == pytest.approx(paths * 6 / 60)
     assert read.is_sampled and (paths > 5 or read.missing == 0)
     assert read.times == sorted(read.times) and read.times[-1] == RANGES["30d"].times(now_ms)[-1]
+
+
+def test_busy_seconds_are_read_within_a_budget(site: ConsoleSite) -> None:
+    """As many rows as are asked for, each of 500 entries: what was read says how much time it covers."""
+    now_ms = 1_767_225_605_000
+    found = 0
+
+    async def run(operation: str, **fields: Any) -> list[dict[str, Any]]:
+        nonlocal found
+        found += fields["limit"]
+        low = fields["conditions"][0]["value"]
+        entry = {"metric": "duration", "method": "GET", "count": 1, "mean": 1, "distribution": [1]}
+        metrics = [{**entry, "path": f"p{number}"} for number in range(20)]
+        return [{"id": low + at, "time": low + at * 10, "threadId": 0, "metrics": metrics} for at in range(fields["limit"])]
+
+    history = History(run, Slices(site.node.clock), Kept(), "here", now_ms, 0)
+    read = site.node.wait(lambda: history.read(RANGES["10m"], Selection()))
+    assert found <= MOST_RAW_ROWS and read.missing == 0 and read.is_sampled
+    for each in read.spans[:-1]:
+        assert each is not None and each.requests * 1000 / each.covered_ms == pytest.approx(2000, rel=0.02)
 
 
 def test_what_is_kept_is_bounded() -> None:

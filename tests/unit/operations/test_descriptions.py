@@ -236,3 +236,15 @@ def test_what_tells_of_rows_is_left_out_where_rules_narrow_them(garden: Operatio
     assert "secret" not in str(found)
     assert garden.run("describe_table", ann, database="garden", table="plant", exact_count=True)["record_count"] == 0
     assert garden.run("describe_table", database="garden", table="plant")["record_count"] == 1
+
+
+def test_indexes_that_are_being_built(node: OperationsNode) -> None:
+    node.run("create_table", database="garden", table="plant")
+    node.run("insert", database="garden", table="plant", records=[{"id": 7, "species": "fern"}])
+    index = node.store.databases["garden"].tables["plant"].indexes["species"]
+    index.progress = b""
+    assert node.run("describe_table", database="garden", table="plant")["building"] == ["species"]
+    hidden = node.user("ann", {"garden": {"tables": {"plant": {**ALL, "attribute_permissions": [attribute("id", read=True)]}}}})
+    assert "building" not in node.run("describe_table", hidden, database="garden", table="plant")
+    index.progress = None
+    assert "building" not in node.run("describe_table", database="garden", table="plant")

@@ -242,3 +242,13 @@ def test_the_first_instance_of_a_restart_clears_them(node: OperationsNode) -> No
     node.node.status.restarts = SimpleNamespace(begins_restart=True)  # type: ignore[assignment]
     node.wait(node.node.open_siblings)
     assert node.node.status.records() == [] and siblings.told == [(CHANGES, [{"id": "maintenance"}])]
+
+
+def test_databases_that_were_lost(node: OperationsNode) -> None:
+    node.run("create_database", database="garden")
+    assert "stoppedDatabases" not in node.run("get_status")
+    node.store.databases["garden"].env.has_stopped = True
+    try:
+        assert node.run("get_status")["stoppedDatabases"] == ["garden"]
+    finally:
+        node.store.databases["garden"].env.has_stopped = False
