@@ -100,7 +100,7 @@ def test_records_of_a_table_without_an_address(site: ConsoleSite) -> None:
 def test_system_is_read_only(site: ConsoleSite) -> None:
     for path in ("/console/databases/system", "/console/databases/system/svc_user"):
         page = site.get(path).page
-        assert offered(page) <= {"blobs", "log"}
+        assert offered(page) == set()
         assert not any("do=drop" in each or "do=create" in each for each in page.links.values())
     users = site.get("/console/databases/system/svc_user").page
     assert "admin" in users.text and "password" not in [row[0] for row in users.rows[-3:]]
