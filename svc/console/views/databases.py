@@ -232,7 +232,7 @@ async def _records(page: ConsolePage, database: str, table: str, *, has_address:
     asked = {"database": database, "table": table, "query": f"limit({start},{start + ROWS + 1})"}
     if has_address or not page.may("search_by_conditions", **asked):
         return found
-    found["panel"] = page.at("operations", operation="search_by_conditions", database=database, table=table)
+    found["panel"] = page.at("operations/search_by_conditions", database=database, table=table)
     try:
         values = await page.run("search_by_conditions", **asked)
     except Problem as problem:
