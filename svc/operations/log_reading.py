@@ -143,7 +143,7 @@ OPERATIONS: tuple[Operation, ...] = (
                 choices=("asc", "desc"),
             ),
             Field("filter", "any string", "Only entries with this string in their message or a tag."),
-            Field("tag", "any string", "Only entries with this tag, such as the name of an application."),
+            Field("tag", "any string", "Only entries with this tag: `application`, the name of an application, `operation` ..."),
             Field("log_name", "any string", "`svc.log`, or `install.log` of the installation.", default=LOG_NAMES[0]),
             REPLICATED,
         ),

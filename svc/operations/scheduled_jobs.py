@@ -65,6 +65,7 @@ OPERATIONS: tuple[Operation, ...] = (
                 "by_hand": False,
             }
         ],
+        logged=False,
     ),
     Operation(
         name="run_scheduled_job",

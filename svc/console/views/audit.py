@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from asyncio import sleep
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,7 +62,10 @@ async def show(page: ConsolePage) -> Response:
             fault = problem
     is_audit = fields.get("kind") != "transactions"
     shower = _Shower(page, database, table, await _primary_key(page, database, table) if found else "", is_audit=is_audit)
-    entries = [shower.entry(each) for each in found]
+    entries = []
+    for each in found:
+        entries.append(shower.entry(each))
+        await sleep(0)  # one may have thousands of records
     count = sum(len(each["hash_values"]) for each in found)
     until = fields.get("until") or (iso_of(max(each["timestamp"] for each in found) + 1) if found else "")
     return await page.show(

@@ -45,7 +45,9 @@ async def send(page: ConsolePage) -> Response:
 
 
 async def _download(page: ConsolePage) -> Response:
-    """The database as it is now, as a stream."""
+    """The database as it is now, as a stream. A copy takes time and room, so a link of another site leads to the page that offers it."""
+    if page.request.block.fields.get("sec-fetch-site") == "cross-site":
+        return page.see_other("backups", database=page.fields.get("database", ""))
     if page.request.method == "HEAD":  # there is no copy for a head
         raise NotFound("The copy is made for GET")
     response: Response = await page.run(

@@ -183,7 +183,7 @@ async def _show_database(page: ConsolePage, database: str, fault: Problem | None
         if not is_system and page.may("create_table", database=database, table="new")
         else "",
         drop=table_address(page, database, do="drop") if not is_system and page.may("drop_database", database=database) else "",
-        clean=table_address(page, database, do="blobs") if page.may("cleanup_orphan_blobs", database=database) else "",
+        clean=table_address(page, database, do="blobs") if not is_system and page.may("cleanup_orphan_blobs", database=database) else "",
         backups=page.at("backups", database=database) if page.may("list_backups", database=database) else "",
     )
 
@@ -218,7 +218,7 @@ async def _show_table(page: ConsolePage, database: str, table: str, fault: Probl
         may_add=not is_fixed and page.may("create_attribute", **here, attribute="new"),
         drop=table_address(page, database, table, do="drop") if not is_fixed and page.may("drop_table", **here) else "",
         may_delete_records=not is_fixed and page.may("delete_records_before", **here),
-        may_delete_log=described["audit"] and page.may("delete_audit_logs_before", **here),
+        may_delete_log=not is_fixed and described["audit"] and page.may("delete_audit_logs_before", **here),
         audit=page.at("audit", database=database, table=table) if page.may("read_audit_log", **here) else "",
         table_field=table if table in (".", "..") else "",
         **await _records(page, database, table, has_address=bool(row.paths)),
@@ -232,7 +232,7 @@ async def _records(page: ConsolePage, database: str, table: str, *, has_address:
     asked = {"database": database, "table": table, "query": f"limit({start},{start + ROWS + 1})"}
     if has_address or not page.may("search_by_conditions", **asked):
         return found
-    found["panel"] = page.at("operations", operation="search_by_conditions", database=database, table=table)
+    found["panel"] = page.at("operations/search_by_conditions", database=database, table=table)
     try:
         values = await page.run("search_by_conditions", **asked)
     except Problem as problem:

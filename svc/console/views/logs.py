@@ -24,8 +24,8 @@ _FILTERS = ("level", "tag", "filter", "log_name", "from", "until")
 
 @dataclass(slots=True)
 class Row:
-    """An entry. `href`: what the log says up to this entry, and `number` tells those of one time apart. `line`: what is seen of the message, `rest`: the
-    whole of it, "" if that is all. `is_cut`: it is longer still."""
+    """An entry. `href`: what the log says up to this entry, and `number` tells those of one time apart. `line`: what is seen of the message; `rest`: what
+    is behind that line, or of a long line the whole message, "" if there is no more. `is_cut`: it is longer still."""
 
     time: str
     href: str
@@ -91,9 +91,9 @@ def _rows(page: ConsolePage, found: list[dict[str, Any]], fields: dict[str, str]
         numbers[time] = numbers.get(time, 0) + 1
         message: str = entry["message"]
         most = max(_FIRST_LINE, min(MOST_TEXT, room))
-        line = message[: _FIRST_LINE + 1].split("\n", 1)[0]
-        line, is_whole = shortened(line, _FIRST_LINE), len(line) <= _FIRST_LINE and len(line) == len(message)
-        rest = "" if is_whole else shown(message[:most])
+        first = message[: _FIRST_LINE + 1].partition("\n")[0]
+        line = shortened(first, _FIRST_LINE)
+        rest = shown(message[0 if len(first) > _FIRST_LINE else len(first) + 1 : most])
         room -= len(line) + len(rest)
         rows.append(
             Row(

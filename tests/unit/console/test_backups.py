@@ -117,6 +117,8 @@ def test_a_download_is_the_operation(site: ConsoleSite) -> None:
     assert answer.status == 200 and found["content-disposition"] == 'attachment; filename="garden.tar.gz"'
     with tarfile.open(fileobj=io.BytesIO(answer.body)) as archive:
         assert "database/data.mdb" in archive.getnames()
+    away = site.get("/console/backups/download?database=garden", sec_fetch_site="cross-site")
+    assert away.status == 303 and away.location == "../backups?database=garden"
     assert site.get("/console/backups/download?database=nosuch").status == 404
     assert site.get("/console/backups/download?database=../x").status == 400
     assert site.get("/console/backups/download").status in (400, 404)

@@ -178,7 +178,7 @@ def test_scheduled_jobs_are_run_by_hand(site: ConsoleSite, scheduler: Scheduler)
     (job,) = specs({"name": "a", "interval": 60})
     scheduler.set("shop", [(job, handle)])
     page = site.get("/console/scheduler").page
-    assert page.rows[1][0].startswith("shop: a") and page.rows[1][1] == "every 60000 ms" and page.find("section")["data-poll"] == "5"
+    assert page.rows[1][0].startswith("shop: a") and page.rows[1][2] == "every 60000 ms" and page.find("section")["data-poll"] == "5"
     form = {
         each["name"]: each["value"] for tag, each in page.elements if tag == "input" and each.get("name") in ("do", "application", "job")
     }
@@ -188,7 +188,7 @@ def test_scheduled_jobs_are_run_by_hand(site: ConsoleSite, scheduler: Scheduler)
         finish(site, answer.location.partition("jobs/")[2].partition("?")[0])
         site.node.clock.advance(1)
     page = site.get("/console/scheduler").page
-    assert page.rows[1][4] == "failed by hand" and HOSTILE in page.rows[1][6] and "Traceback" in page.rows[1][6]
+    assert page.rows[1][5] == "failed by hand" and HOSTILE in page.rows[1][7] and "Traceback" in page.rows[1][7]
     history = site.get("/console/scheduler?" + page.links["a"].partition("?")[2]).page
     assert [row[:2] for row in history.rows[1:]] == [["2", "failed by hand"], ["1", "succeeded by hand"]]
     assert len(history.links["All scheduled jobs"]) > 2
