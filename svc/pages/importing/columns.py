@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,10 +69,6 @@ def _mark_faults(columns: Sequence[ImportColumn]) -> None:
 def mapping_of(found: Mapping[str, Any], columns: Sequence[ImportColumn]) -> dict[str, str | None]:
     """The field `columns` of the operation."""
     return {each["name"]: column.chosen or None for each, column in zip(found["columns"], columns, strict=True)}
-
-
-def preview_rows(found: Mapping[str, Any]) -> Iterator[list[Cell]]:
-    return ([cell_of(value) for value in row] for row in found["rows"])
 
 
 def _type_of(name: str, table: Table) -> str:
