@@ -21,6 +21,7 @@ from svc.query.tables import AnyTable
 from svc.query.terms import iter_terms
 from svc.resources import PlannedQuery, RequestTarget
 
+_FILE_NAME = re.compile("[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 PAGE_ROWS = 1000  # a query with a limit up to this is answered as a whole, with the address of its next page
 
 
@@ -192,8 +193,18 @@ class RowResponses(ResponseParts):
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
         pairs.append(PUBLIC if request.user is None else PRIVATE)
         if writer.headers:
-            pairs += writer.headers
+            pairs += [(name, _named(value, request.handler_path)) for name, value in writer.headers]
         return pairs
+
+
+def _named(value: str, path: str) -> str:
+    """The field with the name of the resource in place of that of a file, as far as both may stand in it.
+
+    >>> _named('attachment; filename="data.csv"', "shop/Product"), _named('attachment; filename="data.csv"', 'a"b')
+    ('attachment; filename="Product.csv"', 'attachment; filename="data.csv"')
+    """
+    name = path.rpartition("/")[2]
+    return value.replace('"data.', f'"{name}.') if _FILE_NAME.fullmatch(name) else value
 
 
 def _is_total_asked(rows: PlannedQuery, preferences: Preferences) -> bool:

@@ -13,6 +13,7 @@ from svc.pages.cells import CELL, Cell, Line, cell_of, lines_of, shortened
 from svc.pages.filters import CountForm, FilterForm, filter_form
 from svc.pages.links import (
     MOST_ITEMS,
+    TITLES,
     Links,
     Variants,
     can_be_sorted,
@@ -49,11 +50,10 @@ def data_page(value: Any, *, has_more: bool = False) -> DataPage:
 
 
 ROWS = 50  # of a page whose query has no limit
-MOST_ROWS = 200  # ... of any page
+MOST_ROWS = 500  # ... of any page
 MOST_COLUMNS = 60
 MOST_HIDDEN = 50  # names of others that are told
 MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
-TITLES = ("name", "title", "label")  # what records are called, if they have one of these
 _LONGEST_NOTE = 80  # characters of what else was selected of a joined record
 _NUMBERS = frozenset(("Int", "Long", "Float", "BigInt"))
 MOST_CHIPS = 50  # conditions that can be removed by a link
@@ -61,13 +61,16 @@ MOST_CHIPS = 50  # conditions that can be removed by a link
 
 @dataclass(slots=True)
 class Column:
-    """`up`, `down`: addresses of the same rows sorted by it, "" where that is not possible. `order`: how they are sorted by it now."""
+    """`up`, `down`: addresses of the same rows sorted by it, "" where that is not possible; `further_up`, `further_down`: sorted by it where those are equal
+    by which they are sorted now. `order`: how they are sorted by it now."""
 
     name: str
     type: str = ""
     up: str = ""
     down: str = ""
     order: str = ""
+    further_up: str = ""
+    further_down: str = ""
 
 
 @dataclass(slots=True)
@@ -141,7 +144,7 @@ def collection_page(
         return page
     if query.aggregate is None:
         scans = bool(getattr(None if registration is None else registration.resource, "allow_full_scan", False))
-        _add_orders(rows.columns, table, query, variants, scans=scans)
+        _add_orders(rows.columns, planned, query, variants, scans=scans)
         if is_plain:
             page.filter = filter_form(filterable(table, planned.visible), query)
             page.count = _count_form(table, planned.visible, page.filter.query)
@@ -212,6 +215,11 @@ def _rows(
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
     joined = _joined(shown, table) if is_plain else {}
+    titles = {name: title for name, target in targets.items() if (title := links.title_of(target))}
+    if titles:
+        from svc.pages.labels import Labels  # many servers never show a page
+
+        labels = Labels()
     grouped = {} if query is None else _grouped(query, table)
 
     def cells(value: Mapping[str, Any]) -> list[Any]:
@@ -226,9 +234,11 @@ def _rows(
                 row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
                 row.append(foreign_cell(member, targets[name], links) if name in targets else member)
+                if name in titles and (label := labels.of(targets[name], titles[name], member)):
+                    row[-1].note = label
         return row
 
-    types = table.attributes
+    types = seen_attributes(table, planned.visible)
     columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
     return Rows(columns, map(cells, values), count, hidden, len(names) - len(shown), is_counted)
 
@@ -333,14 +343,18 @@ def _divided(names: Iterable[Any]) -> tuple[list[Any], list[str]]:
     return every[:MOST_COLUMNS], [shortened(str(name), CELL) for name in every[MOST_COLUMNS : MOST_COLUMNS + MOST_HIDDEN]]
 
 
-def _add_orders(columns: list[Column], table: Table, query: Query, variants: Variants, *, scans: bool) -> None:
+def _add_orders(columns: list[Column], planned: PlannedQuery, query: Query, variants: Variants, *, scans: bool) -> None:
     now = query.sort[0] if query.sort else None
+    known = seen_attributes(planned.table, planned.visible)
     for column in columns:
-        attribute = table.attributes.get(column.name)
-        if attribute is None or not can_be_sorted(attribute, table, query, scans=scans):
+        attribute = known.get(column.name)
+        if attribute is None or not can_be_sorted(attribute, planned.table, query, scans=scans):
             continue
         column.up = variants.sorted_by(column.name, descending=False)
         column.down = variants.sorted_by(column.name, descending=True)
+        if now is not None:
+            column.further_up = variants.sorted_further(column.name, descending=False)
+            column.further_down = variants.sorted_further(column.name, descending=True)
         if now is not None and now.path == (column.name,):
             column.order = "descending" if now.descending else "ascending"
 
@@ -348,16 +362,22 @@ def _add_orders(columns: list[Column], table: Table, query: Query, variants: Var
 def filterable(table: Table, visible: frozenset[str] | None) -> list[str]:
     """The attributes that an index answers conditions on, of those that the caller sees."""
     ready = {name for name, index in table.indexes.items() if index.ready} | {table.primary_key}
-    return [each.name for each in _shown_attributes(table, visible) if each.name in ready]
+    return [each.name for each in shown_attributes(table, visible) if each.name in ready]
 
 
 def _count_form(table: Table, visible: frozenset[str] | None, query: str) -> CountForm:
-    attributes = [each for each in _shown_attributes(table, visible) if each.stored and each.type not in ("Blob", "Bytes")]
+    attributes = [each for each in shown_attributes(table, visible) if each.stored and each.type not in ("Blob", "Bytes")]
     fields = [each.name for each in attributes if each.name != table.primary_key]
     return CountForm(fields, [each.name for each in attributes if each.type in _NUMBERS and not each.elements], query)
 
 
-def _shown_attributes(table: Table, visible: frozenset[str] | None) -> list[Attribute]:
+def seen_attributes(table: Table, visible: frozenset[str] | None) -> Mapping[str, Attribute]:
+    """The attributes that a caller may know of, by name."""
+    known = table.attributes
+    return known if visible is None else {name: known[name] for name in visible if name in known}
+
+
+def shown_attributes(table: Table, visible: frozenset[str] | None) -> list[Attribute]:
     return [each for each in table.definition.attributes if each.relationship is None and (visible is None or each.name in visible)]
 
 

@@ -11,7 +11,7 @@ from svc.auth.roles import rights
 from svc.auth.users import user_of
 from svc.messages import Request
 from svc.query.narrowing import view_of
-from svc.query.nodes import Comparator, Condition, Conversion, Filter, Group, Query, SortKey
+from svc.query.nodes import MAX_SORT_KEYS, Comparator, Condition, Conversion, Filter, Group, Query, SortKey
 from svc.query.printer import print_parts, print_query
 from svc.query.tables import rule_members
 from svc.resources import Registration, Resources, TableResource
@@ -40,6 +40,7 @@ def _folded(name: str) -> str:
     return name.casefold().removesuffix("s")
 
 
+TITLES = ("name", "title", "label")  # what records are called, if they have one of these
 MOST_ITEMS = 20  # elements of a list of foreign keys that have links of their own
 _LONGEST_REPEATED = 1000  # characters of a query that many links of a page repeat
 _LONGEST_VALUE = 1000  # characters of a value in the condition of a link
@@ -69,6 +70,15 @@ class Links:
         if is_plain and not rights(user_of(self._request), table).attribute(name).read:
             return "", False
         return f"{self._at(registration, '')}?{query}", is_plain and not rule_members(view_of(user_of(self._request), table))
+
+    def title_of(self, table: Table) -> str:
+        """The attribute that records of a table are called by; "" if there is none, or the caller may not read it of each record, or code of an application
+        has a say in it."""
+        registration, user = self.registration_of(table), user_of(self._request)
+        if registration is None or hasattr(registration.resource, "application") or rule_members(view_of(user, table)):
+            return ""
+        may, known = rights(user, table), table.attributes
+        return next((name for name in TITLES if name in known and known[name].type == "String" and may.attribute(name).read), "")
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""
@@ -131,13 +141,27 @@ def equal_to(name: str, value: Any) -> str:
     """The query for the records whose attribute is this value; "" if the language cannot say it."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    text = str(value)
-    if len(text) > _LONGEST_VALUE:
+    return _equal(name, value)
+
+
+def _equal(name: str, value: Any) -> str:
+    condition = _condition(name, value)
+    if condition is None:
         return ""
     try:
-        return print_query(Query(Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)))
+        return print_query(Query(condition))
     except ValueError:
         return ""
+
+
+def _condition(name: str, value: Any) -> Condition | None:
+    """That an attribute has this value; None if the language cannot say it."""
+    if value is None:
+        return Condition((name,), Comparator.EQUALS, None, Conversion.FORCED)
+    if not isinstance(value, str | int | float):
+        return None
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING) if len(text) <= _LONGEST_VALUE else None
 
 
 def printed(query: Query) -> str | None:
@@ -177,6 +201,7 @@ class Variants:
         self._order: list[str] = []
         self._rest: list[str] = []
         self.is_empty = True
+        self._sort = query.sort
         try:
             conditions, order = print_parts(Query(query.where)), print_parts(Query(sort=query.sort))
             rest = print_parts(replace(query, where=None, sort=(), after=None, offset=0))
@@ -198,23 +223,27 @@ class Variants:
         except ValueError:
             return ""
 
-    def with_value(self, name: str, value: Any) -> str:
-        """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""
-        if self.is_empty:
-            return ""
-        if value is None:
-            condition = Condition((name,), Comparator.EQUALS, None, Conversion.FORCED)
-        elif isinstance(value, str | int | float):
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            if len(text) > _LONGEST_VALUE:
-                return ""
-            condition = Condition((name,), Comparator.EQUALS, text, Conversion.CONVERTING)
-        else:
+    def sorted_further(self, name: str, *, descending: bool) -> str:
+        """In the order that there is, and by a further attribute, or by one of its own in another direction; "" if the language cannot say it."""
+        key = SortKey((name,), descending)
+        keys = [key if each.path == key.path else each for each in self._sort]
+        if self.is_empty or not keys or len(keys) >= MAX_SORT_KEYS:
             return ""
         try:
-            return _reference(*self.conditions, *print_parts(Query(condition)))
+            order = print_parts(Query(sort=tuple(keys if key in keys else [*keys, key])))
         except ValueError:
             return ""
+        return _reference(*self.conditions, *order, *self._rest)
+
+    def narrowed(self, name: str, value: Any) -> str:
+        """With the condition that an attribute has this value; "" if the language cannot say it."""
+        condition = "" if self.is_empty else _equal(name, value)
+        return condition and _reference(*self.conditions, condition, *self._order, *self._rest)
+
+    def with_value(self, name: str, value: Any) -> str:
+        """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""
+        condition = "" if self.is_empty else _equal(name, value)
+        return condition and _reference(*self.conditions, condition)
 
 
 def _reference(*parts: str) -> str:

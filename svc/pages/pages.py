@@ -26,9 +26,9 @@ from svc.http.responses import ResponseBuilder
 from svc.http.row_stream import SLICE, QueryExecution, narrow
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
-from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited
+from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited, shown_attributes
 from svc.pages.described import is_description, table_page
-from svc.pages.filters import filled_form, filtered, is_form, is_view, reference_to
+from svc.pages.filters import LINE, OPEN, faulty_line, filled_form, filtered, form_of, is_view, opened_key, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, facts
 from svc.pages.links import Links, printed
@@ -101,8 +101,8 @@ class Pages(ResponseBuilder):
         if target.id_text is not None:
             return None
         resource.admit(request)
-        if is_form(target.query, resource.table):
-            return self._form_sent(request, resource, target)
+        if form := form_of(target.query, resource.table):
+            return self._form_sent(request, resource, target, form)
         query = resource.queries.parse(target.query, resource.table) if target.query else Query()
         narrowed = limited(query)
         shorter = None if narrowed is None or query.live else printed(narrowed)
@@ -110,16 +110,27 @@ class Pages(ResponseBuilder):
             target.query = shorter[1:]
         return None
 
-    def _form_sent(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
+    def _form_sent(self, request: Request, resource: type[TableResource], target: RequestTarget, form: str) -> Any:
+        """`form`: its first field."""
         text, table = target.query or "", resource.table
         resource.authorize("get", target, None, request)
+        if form == OPEN:
+            registration = self._registration(request)
+            location = "" if registration is None else self.links(request).record_at(registration, opened_key(text))
+            if not location:
+                raise ClientError("No record can have this key", code="BAD_VALUE")
+            return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
         try:
             query = filtered(text, table, resource.queries)
             reference = reference_to(query)
             resource.planned(query, target, request, self._now())
         except ClientError as error:
-            fields = filterable(table, resource.visible(target))
-            values = self._error_values(error, request) | {"filter": filled_form(text, fields)}
+            visible = resource.visible(target)
+            values = self._error_values(error, request)
+            if form == LINE:
+                values |= {"line": faulty_line(text, error, shown_attributes(table, visible)), "before": None}
+            else:
+                values["filter"] = filled_form(text, filterable(table, visible))
             return self._show(request, "error.html", values, error.status_code)
         return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
 
@@ -222,8 +233,20 @@ class Pages(ResponseBuilder):
         )
         page.total = page.total if total is None else total
         everything = None if query is None else printed(replace(query, limit=None, offset=0, after=None))
+        from svc.pages.table_tools import Surroundings, TableTools, table_tools  # many servers never show a page
+
+        tools = TableTools()
+        if (
+            query is not None
+            and registration is not None
+            and registration.pattern is None
+            and not _reads_paths_itself(registration.resource)
+        ):
+            around = Surroundings(request, registration, self.endpoints, user_of(request), target.prefix is None)
+            tools = table_tools(page, rows, query, around)
         shown = {
             "page": page,
+            "tools": tools,
             "title": shortened(target.prefix or _name_of(registration) or rows.table.name, _LONGEST_TITLE),
             "trail": [] if target.prefix is None else self.trail(registration),
             "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
@@ -400,6 +423,7 @@ class Pages(ResponseBuilder):
             "before": None if query is None else query[:position],
             "at": None if query is None else query[position:],
             "filter": None,
+            "line": None,
         }
 
     # --- what pages have in common ---------------------------------------------------------------------------------------------------

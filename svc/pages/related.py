@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svc.pages.cells import CELL, Cell, cell_of, shortened
-from svc.pages.collection import TITLES, foreign_keys, target_table
-from svc.pages.links import Links
+from svc.pages.collection import foreign_keys, target_table
+from svc.pages.links import TITLES, Links
 from svc.pages.lookups import Lookups
 from svc.query.nodes import Comparator, Condition, Query
 from svc.store import Table

@@ -15,7 +15,13 @@ from urllib.parse import quote, unquote_to_bytes
 from svc.errors import ClientError
 from svc.store.values.conversion import is_plain_number
 
-EXTENSIONS = {"json": "application/json", "cbor": "application/cbor", "msgpack": "application/x-msgpack", "csv": "text/csv"}
+EXTENSIONS = {
+    "json": "application/json",
+    "cbor": "application/cbor",
+    "msgpack": "application/x-msgpack",
+    "csv": "text/csv",
+    "ndjson": "application/x-ndjson",
+}
 _NAME_OF_EXTENSION = {media_type: name for name, media_type in EXTENSIONS.items()}
 
 

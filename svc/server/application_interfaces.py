@@ -248,6 +248,11 @@ class _LateGraphQL:
     def handle(self, request: Request) -> Any:
         return self._interfaces.graphql.handle(request)
 
+    @property
+    def is_extended(self) -> bool:
+        """Whether it answers the extended form (spec: graphql §7)."""
+        return self._interfaces._graphql_options.extended
+
     def receive(self, request: Request) -> Any:
         return self._interfaces.graphql.receive(request)
 

@@ -26,7 +26,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("import")
     process = Process(folder / "root", make_application(folder / "app")).start()
     with process.client() as client:
-        fill(client, 20)
+        fill(client, 50)
     yield process
     assert process.stop() == 0, process.output()
     assert "[error]" not in process.logged()

@@ -287,7 +287,7 @@ def test_open_tables_add_the_columns_of_the_first_record(client: httpx.Client) -
 
 # --- extensions (§1.2) -----------------------------------------------------------------------------------------------------------------
 
-EXTENSIONS = [("json", JSON), ("cbor", CBOR), ("msgpack", MSGPACK), ("csv", "text/csv; charset=utf-8")]
+EXTENSIONS = [("json", JSON), ("cbor", CBOR), ("msgpack", MSGPACK), ("csv", "text/csv; charset=utf-8"), ("ndjson", "application/x-ndjson")]
 
 
 @pytest.mark.parametrize(("extension", "content_type"), EXTENSIONS)

@@ -15,6 +15,26 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   });
 }
 
+/** The keys that the page has, by what they lead to. */
+function listKeys(dialog) {
+  const keys = [...document.querySelectorAll("[data-key]")].filter((each) => !each.hidden).map((each) => {
+    const name = each.ariaLabel || each.labels?.[0]?.textContent || each.textContent || each.title;
+    return [each.dataset.key, name.trim()];
+  });
+  if (document.querySelector("table.rows")) keys.push(["Arrows", "from link to link in a table"], ["Shift, Enter", "on the arrow of a heading: a further order"]);
+  if (document.querySelector("form[data-run]")) keys.push(["Ctrl, Enter", "run"]);
+  keys.push(["?", "this list"], ["Esc", "leave a field, close this list"]);
+  dialog.querySelector("dl").replaceChildren(
+    ...keys.flatMap((pair) =>
+      pair.map((text, at) => {
+        const part = document.createElement(at ? "dd" : "dt");
+        part.textContent = text;
+        return part;
+      }),
+    ),
+  );
+}
+
 const isTyping = (element) => element instanceof Element && element.matches("input, textarea, select, [contenteditable]");
 
 document.addEventListener("keydown", (event) => {
@@ -27,7 +47,10 @@ document.addEventListener("keydown", (event) => {
   const found = event.key === "?" ? document.getElementById("keys") : document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
   if (!found) return;
   event.preventDefault();
-  if (found instanceof HTMLDialogElement) found.showModal();
+  if (found instanceof HTMLDialogElement) {
+    listKeys(found);
+    found.showModal();
+  }
   else if (isTyping(found)) found.focus();
   else found.click();
 });

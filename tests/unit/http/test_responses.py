@@ -77,7 +77,7 @@ def test_long_results_stream_and_short_ones_have_a_length(node: Node) -> None:
 def test_csv_names_its_columns_first(node: Node) -> None:
     _, fields, content = ask(node, "/Product/.csv?price=lt=1&select(id,price)")
     assert content == b'"id","price"\r\n"p0000",0\r\n"p0001",0.5\r\n'
-    assert fields["content-disposition"] == 'attachment; filename="data.csv"'
+    assert fields["content-disposition"] == 'attachment; filename="Product.csv"'
     assert ask(node, "/Product/p0001.csv?select(id,price)")[2] == b'"id","price"\r\n"p0001",0.5\r\n'
     assert ask(node, "/Product/?price=lt=1&select(price)", Accept="text/csv")[2] == b'"price"\r\n0\r\n0.5\r\n'
 

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 import pytest
 
 from svc.errors import Problem
-from svc.pages.filters import OPERATORS, filled_form, filtered, is_form, reference_to
+from svc.pages.filters import OPERATORS, filled_form, filtered, form_of, reference_to
 from svc.query import QueryCache
 from svc.query.url import parse_query
 from svc.store.schema import Attribute, TableDefinition
@@ -80,6 +80,6 @@ def test_what_is_no_form_of_ours_is_refused(text: str, code: str | None) -> None
 
 
 def test_which_queries_are_forms() -> None:
-    assert is_form("_column=name&_operator=eq", table("name"))
-    assert not is_form("name==5", table("name")) and not is_form(None, table("name"))
-    assert not is_form("_column=name", table("_column")), "it is a condition"
+    assert form_of("_column=name&_operator=eq", table("name"))
+    assert not form_of("name==5", table("name")) and not form_of(None, table("name"))
+    assert not form_of("_column=name", table("_column")), "it is a condition"

@@ -47,7 +47,7 @@ def test_rows() -> None:
     assert [column.name for column in page.table.columns] == ["a", "b"]
     assert [[cell.text for cell in row] for row in page.table.rows] == [["1", "null"]]
     assert found_page(Found(("a",), [])).note == "0 rows in 0.0 ms"
-    assert found_page(Found(("a",), [{"a": 1}] * 200, is_cut=True)).note == "The first 200 rows in 0.0 ms"
+    assert found_page(Found(("a",), [{"a": 1}] * 200, is_cut=True)).note == "The first 500 rows in 0.0 ms"
 
 
 def test_other_answers() -> None:

@@ -29,6 +29,7 @@ def error(text: str) -> dict[str, Any]:
         "retryable": True,
         "trail": [(text, "Flight/")],
         "filter": None,
+        "line": None,
         "formats": [],
         **dict.fromkeys(names, text),
     }

@@ -56,7 +56,7 @@ def test_bad_paths(path: str) -> None:
 
 
 def test_an_extension_is_a_way_of_reading_only() -> None:
-    for text in ("report.csv", "a/report.json", "42.price.csv", ".csv", "a/.json"):
+    for text in ("report.csv", "a/report.json", "a.ndjson", "42.price.csv", ".csv", "a/.json"):
         found = parse_target(f"/{text}", None, PROPERTIES, False)
         assert (found.id_text, found.extension, found.property, found.is_collection) == (text, None, None, False)
     assert parse_target("/42.price", None, PROPERTIES, False).property == "price"
@@ -87,6 +87,7 @@ def test_the_raw_path_is_kept_for_what_is_detected_in_it() -> None:
         ("a b", "a%20b"),
         ("a:b", "a%3Ab"),
         ("x.csv", "x%2Ecsv"),
+        ("x.ndjson", "x%2Endjson"),
         ("v1.2", "v1.2"),
         ("42.price", "42%2Eprice"),
         ("a.price/b", "a.price/b"),

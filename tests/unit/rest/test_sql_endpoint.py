@@ -324,8 +324,8 @@ def test_rows_on_a_page(site: Site) -> None:
 def test_a_page_shows_the_first_rows_and_columns(site: Site) -> None:
     site.engine.answers["S"] = rows = FakeRows(["n"], *[[{"n": n} for n in range(start, start + 150)] for start in range(0, 9000, 150)])
     _, page = site.page(sql="S")
-    assert len(page.rows) == 201 and "The first 200 rows" in page.text
-    assert rows.is_closed and rows.asked == 1
+    assert len(page.rows) == 501 and "The first 500 rows" in page.text
+    assert rows.is_closed and rows.asked == 3
     wide = {f"c{n}": n for n in range(100)}
     site.engine.answers["S"] = FakeRows(list(wide), [wide])
     _, page = site.page(sql="S")
