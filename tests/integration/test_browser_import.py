@@ -79,9 +79,9 @@ def restored(page: Page, server: Process) -> None:
     page.open(f"{server.url}/Tool/t0003")
     page.type("h")
     page.until("location.search.includes('_view=history') && document.readyState == 'complete'")
-    assert "99" in page.text("section.entry") and not page.text("section.entry time").endswith("UTC"), "the time is that of the reader"
-    assert page.evaluate("document.querySelector('section.entry time').title").endswith("(UTC)")
-    page.click_on("document.querySelectorAll('section.entry')[1].querySelector('a')")
+    assert "99" in page.text("div.entry") and not page.text("div.entry time").endswith("UTC"), "the time is that of the reader"
+    assert page.evaluate("document.querySelector('div.entry time').title").endswith("(UTC)")
+    page.click_on("document.querySelectorAll('div.entry')[1].querySelector('a')")
     page.until("document.querySelector('input[name=match]') && document.readyState == 'complete'")
     page.click("form button.primary")
     page.until("document.getElementById('record') && document.readyState == 'complete'")

@@ -73,7 +73,7 @@ async def _take_file(call: ViewCall) -> Response:
     if file is None or not file.size:
         return await _first(call, ClientError("Choose a file that is not empty"))
     try:
-        answer = await _operate(call, "add_upload", {"payload": bytes(await file.bytes()), "action": _first_action(call)})
+        answer = await _operate(call, "add_upload", {"payload": file.read(), "action": _first_action(call)})
     except Problem as fault:
         if fault.status_code in (401, 403):
             raise

@@ -237,7 +237,12 @@ def test_rows_of_any_length(node: OperationsNode) -> None:
 
 @pytest.mark.parametrize(
     ("text", "is_meant", "value"),
-    [('"id","a"\n"x",1.10\n"y","1.10"\n', True, "1.10"), ('"id","a"\n"y","1.10"\n', False, 1.1), ('id,a\ny,"1.10"\n', False, 1.1)],
+    [
+        ('"id","a"\n"x",1.10\n"y","1.10"\n', True, "1.10"),
+        ('"id","a"\n"y","1.10"\n', False, 1.1),
+        ('id,a\ny,"1.10"\n', False, 1.1),
+        ('"id",a\ny,"1.10"\n', True, "1.10"),
+    ],
 )
 def test_quotes_that_mean_text(node: OperationsNode, text: str, is_meant: bool, value: Any) -> None:
     upload = add(node, text, table="free")
@@ -245,6 +250,16 @@ def test_quotes_that_mean_text(node: OperationsNode, text: str, is_meant: bool, 
     assert found["quotes_mean_text"] is is_meant and [each["name"] for each in found["columns"]] == ["id", "a"]
     load(node, upload, table="free", quotes_mean_text=is_meant)
     assert content(node, "free")["y"]["a"] == value and content(node, "free")["y"]["id"] == "y"
+
+
+def test_names_that_need_quotes_say_nothing_of_those_below(node: OperationsNode) -> None:
+    found = node.run("read_upload", table="free", upload=add(node, 'id,"a,b"\nx,1\n', table="free"))
+    assert found["quotes_mean_text"] is False and [each["name"] for each in found["columns"]] == ["id", "a,b"]
+
+
+def test_columns_of_one_name_are_one_attribute_once(node: OperationsNode) -> None:
+    found = node.run("read_upload", table="plant", upload=add(node, "id,id,SPECIES,species,Height\n1,2,a,b,3\n"))
+    assert [each["attribute"] for each in found["columns"]] == ["id", None, None, "species", "height"]
 
 
 def test_quotes_with_other_separators(node: OperationsNode) -> None:
