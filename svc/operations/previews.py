@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,56 +47,71 @@ def refuse_archive(head: bytes) -> None:
         raise ValidationError("The file is compressed, or is a workbook: unpack it, or save it as CSV")
 
 
-async def preview_of(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
-    """Closes the source. Raises ValidationError for what cannot be read."""
+async def preview_of(
+    source: StreamSource, slices: Slices, now: Callable[[], float], format_name: str | None, separator: str | None
+) -> Preview:
+    """Closes the source. `now`: monotonic. Raises ValidationError for what cannot be read."""
     try:
-        return await _read(source, slices, format_name, separator)
+        return await _Reading(slices, now, format_name, separator).read(source)
     finally:
         source.close()
 
 
-async def _read(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
-    found: Preview | None = None
-    rows: CsvRowParser | None = None
-    records: JsonRecordParser | None = None
-    taken: list[Any] = []
-    done = 0
-    async for text in source.pieces():
-        await slices.take()
-        if found is None:
-            start = text.removeprefix("\ufeff").lstrip(" \t\r\n")
-            found = Preview(format_name or _format_of(start))
-            if found.format == CSV:
-                found.separator = separator or separator_of(start)
-                found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
-                rows = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
-            else:
-                records = JsonRecordParser()
-        done += len(text)
-        if rows is not None:
-            rows.feed(text)
-            taken += rows.rows(ROWS + 2 - len(taken))
-        elif records is not None:
-            records.feed(text)
-            taken += records.records(ROWS + 1 - len(taken))
-        if len(taken) >= ROWS + (1 if rows is None else 2):
-            break
-        if done > MOST_READ:
-            raise ValidationError(f"The first {ROWS} rows are longer than {MOST_READ} characters")
-    else:
-        if rows is not None:
-            rows.finish()
-            taken += rows.rows(ROWS + 2 - len(taken))
-            rows.check_end()
-        elif records is not None:
-            records.check_end()
-    if found is None or not taken:
-        raise ValidationError("The file has no rows")
-    if rows is not None:
-        _take_rows(found, taken)
-    else:
-        _take_records(found, taken)
-    return found
+class _Reading:
+    """Of one file: as many rows as are shown, one after the other, others being served in between."""
+
+    def __init__(self, slices: Slices, now: Callable[[], float], format_name: str | None, separator: str | None) -> None:
+        self._slices = slices
+        self._now = now
+        self._format = format_name
+        self._separator = separator
+        self._found: Preview | None = None
+        self._reader: CsvRowParser | JsonRecordParser = JsonRecordParser()
+        self._taken: list[Any] = []
+        self._end = 0.0  # of the slice
+
+    async def read(self, source: StreamSource) -> Preview:
+        done = 0
+        async for text in source.pieces():
+            self._end = await self._slices.take()
+            self._found = self._found or self._begun(text)
+            self._reader.feed(text)
+            if await self._take():
+                break
+            done += len(text)
+            if done > MOST_READ:
+                raise ValidationError(f"The first {ROWS} rows are longer than {MOST_READ} characters")
+        else:
+            if isinstance(self._reader, CsvRowParser):
+                self._reader.finish()
+                await self._take()
+            self._reader.check_end()
+        if self._found is None or not self._taken:
+            raise ValidationError("The file has no rows")
+        (_take_rows if self._found.format == CSV else _take_records)(self._found, self._taken)
+        return self._found
+
+    def _begun(self, text: str) -> Preview:
+        start = text.removeprefix("\ufeff").lstrip(" \t\r\n")
+        found = Preview(self._format or _format_of(start))
+        if found.format == CSV:
+            found.separator = self._separator or separator_of(start)
+            found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
+            self._reader = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
+        return found
+
+    async def _take(self) -> bool:
+        """Take the rows that are there; returns whether these are enough."""
+        reader = self._reader
+        most = ROWS + 2 if isinstance(reader, CsvRowParser) else ROWS + 1
+        while len(self._taken) < most:
+            some: list[Any] = reader.rows(1) if isinstance(reader, CsvRowParser) else reader.records(1)
+            if not some:
+                return False
+            self._taken += some
+            if self._now() >= self._end:
+                self._end = await self._slices.take()
+        return True
 
 
 def _format_of(start: str) -> str:
