@@ -165,7 +165,7 @@ def in_lines(text: str) -> str:
 
 def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field:
     """The field of a value, MISSING included. `is_new`: of a record that is not there yet."""
-    found = Field(attribute.name, token_of(attribute.name), type_text(attribute), required=attribute.required)
+    found = Field(attribute.name, token_of(attribute.name), _type(attribute), required=attribute.required)
     found.help = _help(attribute)
     found.state = ABSENT if value is MISSING else NULL if value is None else VALUE
     found.is_prose = attribute.type == "String" and not attribute.indexed and not attribute.elements and attribute.enum is None
@@ -188,7 +188,7 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
 
 def shown_field(attribute: Attribute, value: Any, about: str) -> Field:
     """A field that cannot be written. `about`: why."""
-    return _only_shown(Field(attribute.name, token_of(attribute.name), type_text(attribute), help=_help(attribute)), value, about)
+    return _only_shown(Field(attribute.name, token_of(attribute.name), _type(attribute), help=_help(attribute)), value, about)
 
 
 def rest_field(rest: dict[str, Any]) -> Field:
@@ -343,6 +343,12 @@ def _add_options(found: Field, attribute: Attribute, value: Any) -> None:
         found.options.insert(0, (ABSENT, "default" if attribute.default else "missing"))
 
 
+def _type(attribute: Attribute) -> str:
+    if attribute.enum is None:
+        return type_text(attribute)
+    return f"[{attribute.enum.name}]" if attribute.elements else attribute.enum.name
+
+
 def _help(attribute: Attribute) -> str:
     texts = [attribute.explained]
     if attribute.default:
@@ -375,6 +381,8 @@ def json_value(text: str) -> Any:
     """MISSING for no text at all. Raises FieldFault, which says where it is wrong."""
     if not text.strip():
         return MISSING
+    if len(text) > LONGEST_TEXT:
+        raise FieldFault(f"JSON of more than {LONGEST_TEXT >> 20} MiB is too long for a form: send it as the body of a request")
     body = in_lines(text).encode("utf-8", "surrogatepass")
     try:
         return decode_json(body)
