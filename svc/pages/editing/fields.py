@@ -52,6 +52,7 @@ _NUMBERS = {"Int": "numeric", "Long": "numeric", "BigInt": "numeric", "Float": "
 _LISTED = frozenset(("ID", "String", "Boolean", "Date", *_NUMBERS))
 _PREVIEWED = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
 """Types of pictures that cannot have scripts in them."""
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 
 
@@ -269,9 +270,7 @@ def _text_format(value: Any) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether it has no control characters but tabs and line ends, and no half of a surrogate pair."""
-    return text.isprintable() or not any(
-        (code < 32 and code not in (9, 10, 13)) or 127 <= code < 160 or 0xD800 <= code < 0xE000 for code in map(ord, text)
-    )
+    return _ODD.search(text) is None
 
 
 def _fits_lines(attribute: Attribute, value: Any) -> bool:
