@@ -147,6 +147,12 @@ class Pages(ResponseBuilder):
         """Whether there are forms for it; without sessions they would be of no use."""
         return self.has_login and request.sessions is not None
 
+    def actions(self, request: Request) -> list[tuple[str, str, str]]:
+        """(text, address, key) of what can be done at the address of a request besides reading."""
+        from svc.pages.editing.actions import actions_at  # few servers show pages
+
+        return actions_at(self._resources, request)
+
     # --- results ---------------------------------------------------------------------------------------------------------------------
 
     def writer(self, preferences: Preferences, target: RequestTarget | None = None) -> ContentType:
@@ -248,6 +254,7 @@ class Pages(ResponseBuilder):
             "page": page,
             "tools": tools,
             "title": shortened(target.prefix or _name_of(registration) or rows.table.name, _LONGEST_TITLE),
+            "actions": self.actions(request),
             "trail": [] if target.prefix is None else self.trail(registration),
             "description": shortened(rows.table.definition.description, _LONGEST_DESCRIPTION),
             "formats": [
@@ -257,6 +264,17 @@ class Pages(ResponseBuilder):
             ],
         }
         return await self._show(request, "collection.html", shown)
+
+    async def found_values(self, rows: PlannedQuery, request: Request) -> list[Any]:
+        """All rows of a query that has a limit, as values."""
+        execution = QueryExecution(rows, native=True, whole=True, now=self._now, wall_ms=self._wall() * 1000, reader=request)
+        try:
+            while not execution.gather() or not execution.done:
+                execution.keep()
+                await execution.wait_for_slice()
+            return await self._values(execution)
+        finally:
+            execution.close()
 
     async def _values(self, execution: QueryExecution) -> list[Any]:
         """The found rows as values; some of them may be large."""
@@ -298,6 +316,7 @@ class Pages(ResponseBuilder):
         shown = {
             "page": page,
             "title": page.key or "record",
+            "actions": self.actions(request),
             "trail": self.trail(registration),
             "formats": self._formats(request, registration, target.query, target.query),
         }
@@ -316,6 +335,7 @@ class Pages(ResponseBuilder):
         registration = self._registration(request)
         return {
             "page": data_page(value, has_more=has_more),
+            "actions": self.actions(request),
             "title": shortened(unquote(request.pathname.rstrip("/").rpartition("/")[2]) or "data", _LONGEST_TITLE),
             "trail": self.trail(registration) if request.pathname.count("/") > 1 else [],
             "formats": self._formats(request, registration, request.query, request.query if isinstance(value, list) else None),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from svc.errors import ClientError, NotFound, Problem
 from svc.http.query_fields import query_fields
 from svc.messages import HeaderPairs, Request, Response
+from svc.pages.frame import root_of
 from svc.pages.sent_form import SentForm, sent_form
 from svc.pages.tokens import FIELD, check_token, form_token
 from svc.resources import Registration, RequestTarget, TableResource
@@ -27,6 +28,11 @@ NO_STORE: HeaderPairs = [("Cache-Control", "no-store")]
 VIEWS: Mapping[str, str] = {
     "history": "svc.pages.history.history",
     "import": "svc.pages.importing.importing",
+    "new": "svc.pages.editing.create",
+    "edit": "svc.pages.editing.edit",
+    "copy": "svc.pages.editing.create",
+    "delete": "svc.pages.editing.remove",
+    "pick": "svc.pages.editing.choices",
 }
 """Name -> module, which has `async def show(call)` for GET, and if it has a form `async def send(call)` for POST. Both return a Response, and raise Problem."""
 
@@ -47,6 +53,12 @@ class ViewCall:
     @property
     def links(self) -> Links:
         return self.pages.links(self.request)
+
+    @property
+    def collection(self) -> str:
+        """The relative address of all records."""
+        path = self.pages.trail(self.registration)
+        return root_of(self.request.pathname) + (path[0][1] if path else "")
 
     def may(self, verb: str, data: Any = None) -> bool:
         """Whether the caller may do this there, as far as that is known before it is done. `verb`: "get", "post", "put", "patch", "delete"."""

@@ -31,6 +31,7 @@ def error(text: str) -> dict[str, Any]:
         "filter": None,
         "line": None,
         "formats": [],
+        "actions": [],
         **dict.fromkeys(names, text),
     }
 
@@ -52,7 +53,7 @@ SHARED = Templates(lambda: 0.0)
 @settings(max_examples=half_by_day(60))
 @given(json_like)
 def test_any_data_is_a_page_of_known_elements(value: Any) -> None:
-    values = {"page": data_page(value), "title": "t", "trail": [], "formats": [], "frame": FRAME}
+    values = {"page": data_page(value), "title": "t", "trail": [], "formats": [], "actions": [], "frame": FRAME}
     Parsed(asyncio.run(SHARED.render("data.html", values)))
 
 
@@ -64,6 +65,7 @@ def test_it_gives_way_to_others_while_it_works() -> None:
         "title": "t",
         "trail": [],
         "formats": [],
+        "actions": [],
         "frame": FRAME,
     }
     turns = 0
