@@ -37,7 +37,7 @@ def import_columns(
     names = [
         each.name
         for each in table.definition.attributes
-        if each.stored and each.relationship is None and (writable is None or each.name in writable)
+        if each.stored and each.relationship is None and each.name not in table.stamps and (writable is None or each.name in writable)
     ][:MOST_CHOICES]
     known = [(name, shortened(name, CELL)) for name in names]
     columns = []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -266,6 +269,22 @@ def test_quotes_with_other_separators(node: OperationsNode) -> None:
     upload = add(node, '"id";"a"\n"y";"1;10 ""x"""\n"z";\n"v";""\n', table="free")
     load(node, upload, table="free", separator=";", quotes_mean_text=True)
     assert content(node, "free") == {"y": {"id": "y", "a": '1;10 "x"'}, "z": {"id": "z"}, "v": {"id": "v", "a": ""}}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
+def test_what_other_programs_write(node: OperationsNode, separator: str, quoting: Any) -> None:
+    """Cells of all signs that mean something, written by the csv module."""
+    random = Random(7)
+    texts = {n: "".join(random.choices("ab ;,|\t\"'\n\r{}[]é😀", k=random.randrange(12))) for n in range(300)}
+    for quotes_mean_text in (False, True):
+        file = io.StringIO(newline="")
+        writer = csv.writer(file, delimiter=separator, quoting=quoting)
+        writer.writerow(["species", "id"])
+        writer.writerows([[text, n] for n, text in texts.items()])
+        load(node, add(node, file.getvalue()), separator=separator, quotes_mean_text=quotes_mean_text, action="upsert")
+        found = {n: record.get("species", "") for n, record in content(node).items()}
+        assert found == texts
 
 
 def test_bad_ids(node: OperationsNode) -> None:
