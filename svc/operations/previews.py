@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,9 @@ CSV, JSON, NDJSON = "csv", "json", "ndjson"
 FORMATS = (CSV, JSON, NDJSON)
 ROWS = 20
 MOST_READ = 1 << 22  # characters in which they have to lie
+MOST_CELLS = 4000  # of all rows that are shown, unless one has more
 MOST_SHOWN = 1000  # characters of a cell
+_LONGEST = 250  # characters of a name that is compared
 _DEEPEST = 3  # levels of a value that is shown as it is
 _MOST_MEMBERS = 50
 _HEAD = 1 << 16  # characters of a header whose separators are counted
@@ -45,56 +47,71 @@ def refuse_archive(head: bytes) -> None:
         raise ValidationError("The file is compressed, or is a workbook: unpack it, or save it as CSV")
 
 
-async def preview_of(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
-    """Closes the source. Raises ValidationError for what cannot be read."""
+async def preview_of(
+    source: StreamSource, slices: Slices, now: Callable[[], float], format_name: str | None, separator: str | None
+) -> Preview:
+    """Closes the source. `now`: monotonic. Raises ValidationError for what cannot be read."""
     try:
-        return await _read(source, slices, format_name, separator)
+        return await _Reading(slices, now, format_name, separator).read(source)
     finally:
         source.close()
 
 
-async def _read(source: StreamSource, slices: Slices, format_name: str | None, separator: str | None) -> Preview:
-    found: Preview | None = None
-    rows: CsvRowParser | None = None
-    records: JsonRecordParser | None = None
-    taken: list[Any] = []
-    done = 0
-    async for text in source.pieces():
-        await slices.take()
-        if found is None:
-            start = text.removeprefix("\ufeff").lstrip(" \t\r\n")
-            found = Preview(format_name or _format_of(start))
-            if found.format == CSV:
-                found.separator = separator or separator_of(start)
-                found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
-                rows = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
-            else:
-                records = JsonRecordParser()
-        done += len(text)
-        if rows is not None:
-            rows.feed(text)
-            taken += rows.rows(ROWS + 2 - len(taken))
-        elif records is not None:
-            records.feed(text)
-            taken += records.records(ROWS + 1 - len(taken))
-        if len(taken) >= ROWS + (1 if rows is None else 2):
-            break
-        if done > MOST_READ:
-            raise ValidationError(f"The first {ROWS} rows are longer than {MOST_READ} characters")
-    else:
-        if rows is not None:
-            rows.finish()
-            taken += rows.rows(ROWS + 2 - len(taken))
-            rows.check_end()
-        elif records is not None:
-            records.check_end()
-    if found is None or not taken:
-        raise ValidationError("The file has no rows")
-    if rows is not None:
-        _take_rows(found, taken)
-    else:
-        _take_records(found, taken)
-    return found
+class _Reading:
+    """Of one file: as many rows as are shown, one after the other, others being served in between."""
+
+    def __init__(self, slices: Slices, now: Callable[[], float], format_name: str | None, separator: str | None) -> None:
+        self._slices = slices
+        self._now = now
+        self._format = format_name
+        self._separator = separator
+        self._found: Preview | None = None
+        self._reader: CsvRowParser | JsonRecordParser = JsonRecordParser()
+        self._taken: list[Any] = []
+        self._end = 0.0  # of the slice
+
+    async def read(self, source: StreamSource) -> Preview:
+        done = 0
+        async for text in source.pieces():
+            self._end = await self._slices.take()
+            self._found = self._found or self._begun(text)
+            self._reader.feed(text)
+            if await self._take():
+                break
+            done += len(text)
+            if done > MOST_READ:
+                raise ValidationError(f"The first {ROWS} rows are longer than {MOST_READ} characters")
+        else:
+            if isinstance(self._reader, CsvRowParser):
+                self._reader.finish()
+                await self._take()
+            self._reader.check_end()
+        if self._found is None or not self._taken:
+            raise ValidationError("The file has no rows")
+        (_take_rows if self._found.format == CSV else _take_records)(self._found, self._taken)
+        return self._found
+
+    def _begun(self, text: str) -> Preview:
+        start = text.removeprefix("\ufeff").lstrip(" \t\r\n")
+        found = Preview(self._format or _format_of(start))
+        if found.format == CSV:
+            found.separator = self._separator or separator_of(start)
+            found.quotes_mean_text = found.separator == "," and is_export(start[:_HEAD].partition("\n")[0])
+            self._reader = CsvRowParser(found.separator, quotes_mean_text=True)  # which marks what is quoted
+        return found
+
+    async def _take(self) -> bool:
+        """Take the rows that are there; returns whether these are enough."""
+        reader = self._reader
+        most = ROWS + 2 if isinstance(reader, CsvRowParser) else ROWS + 1
+        while len(self._taken) < most:
+            some: list[Any] = reader.rows(1) if isinstance(reader, CsvRowParser) else reader.records(1)
+            if not some:
+                return False
+            self._taken += some
+            if self._now() >= self._end:
+                self._end = await self._slices.take()
+        return True
 
 
 def _format_of(start: str) -> str:
@@ -116,29 +133,27 @@ def _take_rows(found: Preview, taken: list[list[str]]) -> None:
     header, *rows = taken
     if len(header) > MAX_COLUMNS:
         raise ValidationError(f"The CSV has more than {MAX_COLUMNS} columns")
-    quoted = [name.startswith(QUOTED) for name in header]
-    is_bare = any(cell and not cell.startswith(QUOTED) for row in rows for cell in row)
-    is_export = (
-        found.separator == "," and sum(quoted) == len(header) - 1 > 0
-    )  # as `csv_rows.is_export` sees it, which looks at it more closely
-    found.quotes_mean_text = is_export or (all(quoted) and is_bare)
-    found.columns = [name.removeprefix(QUOTED) for name in header]
-    found.is_cut = len(rows) > ROWS
     width = len(header)
-    for row in rows[:ROWS]:
+    shown_rows = rows[: max(1, min(ROWS, MOST_CELLS // width))]
+    is_bare = any(cell and not cell.startswith(QUOTED) for row in shown_rows for cell in row)
+    found.quotes_mean_text = found.quotes_mean_text or (is_bare and all(name.startswith(QUOTED) for name in header))
+    found.columns = [name.removeprefix(QUOTED) for name in header]
+    found.is_cut = len(rows) > len(shown_rows)
+    for row in shown_rows:
         cells = [cell.removeprefix(QUOTED) for cell in row[:width]]
         found.rows.append([cell[:MOST_SHOWN] for cell in cells] + [""] * (width - len(cells)))
 
 
 def _take_records(found: Preview, taken: list[dict[str, Any]]) -> None:
     names: dict[str, None] = {}
-    found.is_cut = len(taken) > ROWS
     for record in taken[:ROWS]:
         names.update(dict.fromkeys(record))
         if len(names) > MAX_COLUMNS:
             raise ValidationError(f"The records have more than {MAX_COLUMNS} properties")
     found.columns = list(names)
-    found.rows = [[_cut(record[name], 0) if name in record else "" for name in names] for record in taken[:ROWS]]
+    shown_records = taken[: max(1, min(ROWS, MOST_CELLS // max(1, len(names))))]
+    found.is_cut = len(taken) > len(shown_records)
+    found.rows = [[_cut(record[name], 0) if name in record else "" for name in names] for record in shown_records]
 
 
 def _cut(value: Any, depth: int) -> Any:
@@ -153,36 +168,35 @@ def _cut(value: Any, depth: int) -> Any:
     return value if not isinstance(value, int) or isinstance(value, bool) or abs(value) < 1 << 63 else shown(str(value))
 
 
-def attribute_for(column: str, table: Table) -> str | None:
-    """The attribute that a column seems to be: the one of its name, or of its name but for case, spaces and signs; for a table that takes others, one of its
-    own name. None: there is none.
-    """
-    attributes = table.attributes
-    if column in attributes:
-        return column if attributes[column].stored else None
-    wanted = _folded(column)
-    alike = [name for name, attribute in attributes.items() if attribute.stored and _folded(name) == wanted]
-    if wanted and len(alike) == 1:
-        return alike[0]
-    return column if column and not table.definition.sealed else None
+def described_columns(found: Preview, table: Table) -> list[Mapping[str, Any]]:
+    """`{name, attribute, type}` of each column. The attribute is the one of its name, or of its name but for case, spaces and signs; for a table that takes
+    others, one of its own name; none twice. None: there is none."""
+    attributes = {name: attribute for name, attribute in table.attributes.items() if attribute.stored}
+    alike: dict[str, str | None] = {}  # None: of several
+    for name in attributes:
+        folded = _folded(name)
+        alike[folded] = None if folded in alike else name
+    taken = attributes.keys() & set(found.columns)
+    seen: set[str] = set()
+    described: list[Mapping[str, Any]] = []
+    for name in found.columns:
+        attribute: str | None = None
+        if name not in seen:
+            seen.add(name)
+            if name in table.attributes:
+                attribute = name if name in attributes else None
+            elif (like := alike.get(_folded(name[:_LONGEST]))) is not None and like not in taken:
+                attribute = like
+            elif name and not table.definition.sealed:
+                attribute = name
+            if attribute is not None:
+                taken.add(attribute)
+        described.append({"name": name, "attribute": attribute, "type": _type_of(attribute, table)})
+    return described
 
 
 def _folded(name: str) -> str:
     return "".join(filter(str.isalnum, name)).casefold()
-
-
-def described_columns(found: Preview, table: Table) -> list[Mapping[str, Any]]:
-    """`{name, attribute, type}` of each column; no attribute twice."""
-    taken: set[str] = set()
-    described: list[Mapping[str, Any]] = []
-    exact = {name for name in found.columns if name in table.attributes}
-    for name in found.columns:
-        attribute = attribute_for(name, table)
-        if attribute is not None and (attribute in taken or (attribute != name and attribute in exact)):
-            attribute = None
-        taken.update(() if attribute is None else (attribute,))
-        described.append({"name": name, "attribute": attribute, "type": _type_of(attribute, table)})
-    return described
 
 
 def _type_of(attribute: str | None, table: Table) -> str | None:

@@ -31,9 +31,10 @@ async def add_upload(call: Call) -> dict[str, Any]:
 
 async def read_upload(call: Call) -> dict[str, Any]:
     checked_action(call)
-    uploads, upload_id = call.node.uploads, call["upload"]
+    node, upload_id = call.node, call["upload"]
+    uploads = node.uploads
     source = await opened(lambda: _open(uploads.find(upload_id, _purpose(call))), call["encoding"])
-    found = await preview_of(source, call.node.store.slices, call["format"], call["separator"])
+    found = await preview_of(source, node.store.slices, node.clock.monotonic, call["format"], call["separator"])
     return {
         "format": found.format,
         "separator": found.separator if found.format == CSV else None,

@@ -51,18 +51,7 @@ def address_forms(address: TableAddress, *, graphql: str, may_sql: bool) -> list
     url = f"{address.base}?{text}" if text else address.base
     if len(url) > _LONGEST:
         return []
-    texts = {
-        "URL": url,
-        "curl": f'curl -g -u "$LOGIN" {shlex.quote(url)}',
-        "Python": (
-            'import os\nimport httpx\n\nlogin = tuple(os.environ["LOGIN"].split(":", 1))\n'
-            f"rows = httpx.get({url!r}, auth=login).raise_for_status().json()"
-        ),
-        "JavaScript": (
-            "const headers = { Accept: 'application/json', Authorization: `Basic ${btoa(process.env.LOGIN)}` }\n"
-            f"const rows = await (await fetch({json.dumps(url)}, {{ headers }})).json()"
-        ),
-    }
+    texts = _of_address(url, "rows")
     if address.is_whole:
         texts |= {
             "GraphQL": _said(_graphql, address, graphql) if graphql else "",
@@ -72,6 +61,32 @@ def address_forms(address: TableAddress, *, graphql: str, may_sql: bool) -> list
             ),
         }
     return [AddressForm(name, f"as-{name.lower()}", each) for name, each in texts.items() if each]
+
+
+def record_forms(url: str, table: Table, key: object) -> list[AddressForm]:
+    """The same for the address of one record."""
+    if len(url) > _LONGEST:
+        return []
+    ids = [list(key) if isinstance(key, tuple) else key]
+    body = {"operation": "search_by_id", "database": table.database.name, "table": table.name, "ids": ids, "get_attributes": ["*"]}
+    texts = _of_address(url, "record") | {"Operation": json.dumps(body)}
+    return [AddressForm(name, f"as-{name.lower()}", each) for name, each in texts.items()]
+
+
+def _of_address(url: str, noun: str) -> dict[str, str]:
+    """By name. `noun`: what the answer is called in programs."""
+    return {
+        "URL": url,
+        "curl": f'curl -g -u "$LOGIN" {shlex.quote(url)}',
+        "Python": (
+            'import os\nimport httpx\n\nlogin = tuple(os.environ["LOGIN"].split(":", 1))\n'
+            f"{noun} = httpx.get({url!r}, auth=login).raise_for_status().json()"
+        ),
+        "JavaScript": (
+            "const headers = { Accept: 'application/json', Authorization: `Basic ${btoa(process.env.LOGIN)}` }\n"
+            f"const {noun} = await (await fetch({json.dumps(url)}, {{ headers }})).json()"
+        ),
+    }
 
 
 def _said(form: Callable[..., str], *values: object) -> str:

@@ -107,7 +107,7 @@ class Links:
         for registration in self._readable().values():
             yield cast(type[TableResource], registration.resource).table
 
-    def registration_of(self, table: Table) -> Registration | None:
+    def registration(self, table: Table) -> Registration | None:
         """Where the records of a table are; None if there is no address, or none that the caller may read."""
         return self._readable().get(_identity(table))
 

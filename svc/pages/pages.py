@@ -293,7 +293,8 @@ class Pages(ResponseBuilder):
         self, request: Request, target: RequestTarget, record: StoredRecord, value: dict[str, Any], *, is_short: bool
     ) -> Response:
         """`is_short`: it can be made JSON in one go."""
-        from svc.pages.lookups import Lookups  # what no other page needs
+        from svc.pages.address_forms import record_forms  # what no other page needs
+        from svc.pages.lookups import Lookups
         from svc.pages.related import related_records
 
         registration, links, table = self._registration(request), self.links(request), record.table
@@ -302,6 +303,8 @@ class Pages(ResponseBuilder):
         lookups = Lookups(request, self._now, self._wall)
         page.related = await related_records(table, value, record.visible, links, lookups)
         if registration is not None and target.id is not None:
+            address = f"{request.scheme}://{request.host}{request.prefix}{request.pathname}"
+            page.forms = record_forms(address, table, target.id)
             page.live = live_address(registration, target.id, request, links)
             page.previous, page.next = await lookups.neighbours(registration, target.id, links)
             if self.operate is not None and may_see_history(registration, user_of(request)):

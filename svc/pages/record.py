@@ -20,6 +20,7 @@ from svc.store import Table
 from svc.store.values.records import MISSING
 
 if TYPE_CHECKING:
+    from svc.pages.address_forms import AddressForm
     from svc.pages.related import RelatedRecords
 
 READ_LOG = "read_audit_log"
@@ -39,7 +40,8 @@ class Member:
 @dataclass(slots=True)
 class RecordPage:
     """`collection`: the address of all records. `previous`, `next`: of the neighbours in the order of the keys, "" without one. `views`: (name, address, key
-    of the keyboard) of other pages of the record. `json`: the record as JSON, "" if that is long. `live`: the address of events about it, "" without."""
+    of the keyboard) of other pages of the record. `json`: the record as JSON, "" if that is long. `live`: the address of events about it, "" without.
+    `forms`: its address for other programs."""
 
     key: str
     members: list[Member]
@@ -50,6 +52,7 @@ class RecordPage:
     views: list[tuple[str, str, str]] = field(default_factory=list)
     json: str = ""
     live: str = ""
+    forms: list[AddressForm] = field(default_factory=list)
 
 
 def record_page(

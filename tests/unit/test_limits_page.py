@@ -27,7 +27,8 @@ from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
 from svc.mail import outbox
 from svc.mqtt import shared
-from svc.operations import api_keys
+from svc.operations import api_keys, uploads
+from svc.pages.importing import columns
 from svc.protocol import http2_flood_limits, request_head, websocket
 from svc.query import calls, grouping, nodes, row_rules, url
 from svc.realtime import limits
@@ -64,6 +65,10 @@ FIGURES = {
     "parts of a form": f"{multipart.MAX_PARTS}",
     "all parts of a form that are not files": f"{multipart.MAX_FIELDS // MIB} MiB",
     "columns of CSV": f"{csv_reader.MAX_COLUMNS:,}",
+    "file that is kept for an import; all of them; those of one user": (
+        f"{uploads.MOST_BYTES // MIB} MiB; {uploads.ALL_BYTES >> 30} GiB; {uploads.OF_A_USER}"
+    ),
+    "columns of a file on the page that imports it": f"{columns.MOST_COLUMNS}",
     "nesting of JSON and MessagePack; of CBOR": f"at least {json_split.MAX_DEPTH} levels; {cbor_reader.MAX_DEPTH}",
     "query string": f"{url.MAX_TEXT:,} characters; with method and path not more than the request line",
     "groups, calls and braces in each other": f"{calls.MAX_DEPTH} levels",

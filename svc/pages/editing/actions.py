@@ -42,26 +42,28 @@ def collection_actions(resource: type[TableResource], target: RequestTarget, req
 def record_actions(resource: type[TableResource], target: RequestTarget, request: Request) -> list[Action]:
     """`target`: the record."""
     found: list[Action] = []
-    table, user = resource.table, user_of(request)
-    raw = table.get_raw(target.id) if target.id is not None else None
+    raw = resource.table.get_raw(target.id) if target.id is not None else None
     if raw is None:
         return []
-    guard = guard_of(user, table) if _is_by_roles(resource) else None
-    snapshot, stored = table.database.snapshot(), storage_key(encode_primary(target.id))
-    if _may(resource, target, request, "patch") and (guard is None or guard.may_update(table, snapshot, stored, raw)):
+    if _may(resource, target, request, "patch") and rules_allow("update", resource, target, request, raw):
         found.append(("Edit", "?_view=edit", "e"))
     whole = RequestTarget()
     whole.is_collection, whole.raw = True, ""
     if _may(resource, whole, request, "post"):
         found.append(("Duplicate", "?_view=copy", "c"))
-    if _may(resource, target, request, "delete") and (guard is None or guard.may_delete(table, snapshot, stored, raw)):
+    if _may(resource, target, request, "delete") and rules_allow("delete", resource, target, request, raw):
         found.append(("Delete", "?_view=delete", "d"))
     return found
 
 
-def _is_by_roles(resource: type[TableResource]) -> bool:
-    """Whether roles decide what callers may do, and no code of an application."""
-    return not resource.own_rights
+def rules_allow(action: str, resource: type[TableResource], target: RequestTarget, request: Request, raw: bytes) -> bool:
+    """Whether rules on rows let the caller change ("update") or delete a record as it is."""
+    table = resource.table
+    guard = None if resource.own_rights else guard_of(user_of(request), table)  # code of an application decides by itself
+    if guard is None:
+        return True
+    test = guard.may_delete if action == "delete" else guard.may_update
+    return test(table, table.database.snapshot(), storage_key(encode_primary(target.id)), raw)
 
 
 def _may(resource: type[TableResource], target: RequestTarget, request: Request, verb: str) -> bool:

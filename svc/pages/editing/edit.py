@@ -14,6 +14,7 @@ from svc.pages.editing.forms import (
     RecordForm,
     SentRecord,
     changes_of,
+    check_rules,
     faults_of,
     filled,
     form_of,
@@ -33,6 +34,7 @@ SAVED = "saved"
 
 async def show(call: ViewCall) -> Response:
     record = await open_record(call)
+    check_rules(call, record, "update")
     return await edit_page(call, record, _form(call, record))
 
 

@@ -52,6 +52,7 @@ _NUMBERS = {"Int": "numeric", "Long": "numeric", "BigInt": "numeric", "Float": "
 _LISTED = frozenset(("ID", "String", "Boolean", "Date", *_NUMBERS))
 _PREVIEWED = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
 """Types of pictures that cannot have scripts in them."""
+_ODD = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 
 
@@ -165,7 +166,7 @@ def in_lines(text: str) -> str:
 
 def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field:
     """The field of a value, MISSING included. `is_new`: of a record that is not there yet."""
-    found = Field(attribute.name, token_of(attribute.name), type_text(attribute), required=attribute.required)
+    found = Field(attribute.name, token_of(attribute.name), _type(attribute), required=attribute.required)
     found.help = _help(attribute)
     found.state = ABSENT if value is MISSING else NULL if value is None else VALUE
     found.is_prose = attribute.type == "String" and not attribute.indexed and not attribute.elements and attribute.enum is None
@@ -188,7 +189,7 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
 
 def shown_field(attribute: Attribute, value: Any, about: str) -> Field:
     """A field that cannot be written. `about`: why."""
-    return _only_shown(Field(attribute.name, token_of(attribute.name), type_text(attribute), help=_help(attribute)), value, about)
+    return _only_shown(Field(attribute.name, token_of(attribute.name), _type(attribute), help=_help(attribute)), value, about)
 
 
 def rest_field(rest: dict[str, Any]) -> Field:
@@ -269,9 +270,7 @@ def _text_format(value: Any) -> str:
 
 def _is_plain(text: str) -> bool:
     """Whether it has no control characters but tabs and line ends, and no half of a surrogate pair."""
-    return text.isprintable() or not any(
-        (code < 32 and code not in (9, 10, 13)) or 127 <= code < 160 or 0xD800 <= code < 0xE000 for code in map(ord, text)
-    )
+    return _ODD.search(text) is None
 
 
 def _fits_lines(attribute: Attribute, value: Any) -> bool:
@@ -343,6 +342,12 @@ def _add_options(found: Field, attribute: Attribute, value: Any) -> None:
         found.options.insert(0, (ABSENT, "default" if attribute.default else "missing"))
 
 
+def _type(attribute: Attribute) -> str:
+    if attribute.enum is None:
+        return type_text(attribute)
+    return f"[{attribute.enum.name}]" if attribute.elements else attribute.enum.name
+
+
 def _help(attribute: Attribute) -> str:
     texts = [attribute.explained]
     if attribute.default:
@@ -375,6 +380,8 @@ def json_value(text: str) -> Any:
     """MISSING for no text at all. Raises FieldFault, which says where it is wrong."""
     if not text.strip():
         return MISSING
+    if len(text) > LONGEST_TEXT:
+        raise FieldFault(f"JSON of more than {LONGEST_TEXT >> 20} MiB is too long for a form: send it as the body of a request")
     body = in_lines(text).encode("utf-8", "surrogatepass")
     try:
         return decode_json(body)

@@ -15,11 +15,12 @@ from svc.awaitables import is_waiting
 from svc.content.json_type import decode_json, encode_json
 from svc.content.list_faults import told_faults
 from svc.content.values import is_blob
-from svc.errors import BadValue, ClientError, NotFound, NotUnique, Problem, StillReferenced
+from svc.errors import BadValue, ClientError, NotFound, NotUnique, Problem, RowNotAllowed, StillReferenced
 from svc.http.row_stream import narrow
 from svc.messages import Response
 from svc.pages.cells import CELL, shortened
 from svc.pages.collection import foreign_keys, target_table
+from svc.pages.editing.actions import rules_allow
 from svc.pages.editing.fields import (
     ABSENT,
     FILES,
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 MOST_FIELDS = 200  # of one form; further attributes have a form of their own
 _MOST_REST = 1000  # undeclared properties that can be edited
 _MOST_TEXT = 3 << 19  # bytes of all fields of one form; line ends are sent as two, and of a form with files 4 MiB are taken
+_MOST_SENT = 2000  # fields that a form says it has shown
+_LONGEST_SENT = 4 << 20  # characters of a field
 _MOST_TOLD = 100
 _MOST_COMPUTED = 50  # attributes whose values are shown
 SHOWN, VERSION, FROM = "_shown", "_version", "_from"
@@ -139,6 +142,13 @@ def _is_same(stored: Any, told: Any) -> bool:
         return encode_json(stored) == encode_json(told)
     except TypeError:
         return False
+
+
+def check_rules(call: ViewCall, record: OpenRecord, action: str) -> None:
+    """Raise RowNotAllowed if a rule on rows keeps the caller from changing ("update") or deleting a record as it is."""
+    if not rules_allow(action, call.resource, call.target, call.request, record.raw):
+        done = "deleted" if action == "delete" else "changed"
+        raise RowNotAllowed(f"A rule of {call.resource.table.name} does not allow this record to be {done}", call.request.user)
 
 
 def rights_to(call: ViewCall, verb: str) -> TableRights:
@@ -359,11 +369,15 @@ class _ShownFields(msgspec.Struct):
 
 
 def sent_record(form: SentForm) -> SentRecord:
-    """Raises ClientError 400 for what none of our forms sends."""
+    """Raises ClientError 400 for what none of our forms sends, 413 for a text that is too long for one."""
+    if any(len(text) > _LONGEST_SENT for text in form.fields.values()):
+        raise ClientError(f"A text of more than {_LONGEST_SENT >> 20} MiB is too long for a form: send it as the body of a request", 413)
     try:
         shown = msgspec.json.decode(form.text(SHOWN).encode(), type=_ShownFields)
         for token in shown.f.keys() - {OTHERS}:
             name_of(token)
+        if len(shown.f) > _MOST_SENT or len(shown.r) > _MOST_REST:
+            raise ValueError
     except (msgspec.MsgspecError, ValueError):
         raise ClientError("The form is not complete. Go back, load the page again, and send it once more", 400, "BAD_BODY") from None
     return SentRecord(form, form.text(VERSION), shown.f, shown.r)

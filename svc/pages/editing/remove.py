@@ -10,7 +10,7 @@ from svc.messages import Response
 from svc.pages.cells import CELL, shortened
 from svc.pages.collection import target_table
 from svc.pages.editing.edit import own_address
-from svc.pages.editing.forms import VERSION, OpenRecord, faults_of, open_record, rights_to, written
+from svc.pages.editing.forms import VERSION, OpenRecord, check_rules, faults_of, open_record, rights_to, written
 from svc.pages.record import record_page
 from svc.store.schema import CASCADE, RESTRICT, SET_NULL
 from svc.store.values.keys import after, index_key, is_cut
@@ -36,7 +36,9 @@ class Referrers:
 
 async def show(call: ViewCall) -> Response:
     rights_to(call, "delete")
-    return await _page(call, await open_record(call))
+    record = await open_record(call)
+    check_rules(call, record, "delete")
+    return await _page(call, record)
 
 
 async def send(call: ViewCall) -> Response:
@@ -97,8 +99,8 @@ def _referrers(call: ViewCall) -> list[Referrers]:
 
 
 def _count(other: Table, name: str, key: Any) -> int | None:
-    """The number of records whose attribute `name` is this key, None if no index knows."""
+    """The number of records whose attribute `name` is this key, None if no index knows: of those that expire some may be gone."""
     index, low = other.indexes.get(name), index_key(key)
-    if index is None or not index.ready or is_cut(low):
+    if index is None or not index.ready or is_cut(low) or other.definition.expiration is not None:
         return None
     return index.exact_count(other.database.snapshot(), low, after(low))

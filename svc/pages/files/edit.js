@@ -47,6 +47,7 @@ for (const utc of document.querySelectorAll("input[data-date]")) {
   };
   // What is sent is the field in UTC, and that is changed by nothing but an entry.
   here.addEventListener("input", () => {
+    if (here.validity.badInput) return;  // half of a time: the browser does not send the form
     const moment = new Date(here.value);
     utc.value = here.value && !Number.isNaN(moment.valueOf()) ? moment.toISOString() : "";
   });
@@ -54,7 +55,11 @@ for (const utc of document.querySelectorAll("input[data-date]")) {
     const moment = new Date(utc.value);
     here.value = utc.value && !Number.isNaN(moment.valueOf()) ? local(moment) : "";
   });
-  button.addEventListener("click", () => { show(here.hidden); (here.hidden ? utc : here).focus(); });
+  button.addEventListener("click", () => {
+    if (here.validity.badInput) here.value = utc.value ? local(new Date(utc.value)) : "";
+    show(here.hidden);
+    (here.hidden ? utc : here).focus();
+  });
   utc.after(here, button);
   show(true);
 }

@@ -27,7 +27,7 @@ Record = dict[str, Any]
 async def show(call: ViewCall) -> Response:
     _check(call)
     if not call.resource.table.audit:
-        return await call.page("history.html", title=_title(call), entries=[], older="", newer="", kept=False)
+        return await call.page("history.html", title=_title(call), record=_record(call), entries=[], older="", newer="", kept=False)
     offset = _offset(call.fields.get("at", "0"))
     version = call.fields.get("version")
     if version is not None:
@@ -36,7 +36,7 @@ async def show(call: ViewCall) -> Response:
     entries = [entry_of(each, offset + number) for number, each in enumerate(found[:PAGE])]
     older = f"?_view=history&at={offset + PAGE}" if len(found) > PAGE else ""
     newer = f"?_view=history&at={max(0, offset - PAGE)}" if offset else ""
-    return await call.page("history.html", title=_title(call), entries=entries, older=older, newer=newer, kept=True)
+    return await call.page("history.html", title=_title(call), record=_record(call), entries=entries, older=older, newer=newer, kept=True)
 
 
 async def send(call: ViewCall) -> Response:
@@ -57,7 +57,7 @@ async def send(call: ViewCall) -> Response:
         return await _entry_page(call, found, at, fault)
     finally:
         request.precondition = None
-    return call.see_other(f"./{request.pathname.rpartition('/')[2]}")
+    return call.see_other(_record(call))
 
 
 async def _show_entry(call: ViewCall, version: str, offset: int) -> Response:
@@ -74,6 +74,7 @@ async def _entry_page(call: ViewCall, found: Record, at: int, fault: Problem | N
     return await call.page(
         "history_entry.html",
         title=_title(call),
+        record=_record(call),
         status=200 if fault is None else fault.status_code,
         entry=entry,
         lines=lines_of(after or before),
@@ -141,6 +142,11 @@ def _offset(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 9 or int(text) > MOST:
         raise ClientError("'at' must be a number")
     return int(text)
+
+
+def _record(call: ViewCall) -> str:
+    """The address of the record itself."""
+    return f"./{call.request.pathname.rpartition('/')[2]}"
 
 
 def _title(call: ViewCall) -> str:

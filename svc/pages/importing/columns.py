@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ def import_columns(
     names = [
         each.name
         for each in table.definition.attributes
-        if each.stored and each.relationship is None and (writable is None or each.name in writable)
+        if each.stored and each.relationship is None and each.name not in table.stamps and (writable is None or each.name in writable)
     ][:MOST_CHOICES]
     known = [(name, shortened(name, CELL)) for name in names]
     columns = []
@@ -69,10 +69,6 @@ def _mark_faults(columns: Sequence[ImportColumn]) -> None:
 def mapping_of(found: Mapping[str, Any], columns: Sequence[ImportColumn]) -> dict[str, str | None]:
     """The field `columns` of the operation."""
     return {each["name"]: column.chosen or None for each, column in zip(found["columns"], columns, strict=True)}
-
-
-def preview_rows(found: Mapping[str, Any]) -> Iterator[list[Cell]]:
-    return ([cell_of(value) for value in row] for row in found["rows"])
 
 
 def _type_of(name: str, table: Table) -> str:

@@ -11,7 +11,7 @@ from svc.auth.users import user_of
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import CELL, shortened
-from svc.pages.importing.columns import MOST_COLUMNS, ImportColumn, import_columns, mapping_of, preview_rows
+from svc.pages.importing.columns import MOST_COLUMNS, ImportColumn, import_columns, mapping_of
 from svc.pages.importing.job import JOB, job_page, refused_csv
 from svc.pages.importing.offer import may_import
 from svc.pages.tokens import form_token
@@ -73,7 +73,7 @@ async def _take_file(call: ViewCall) -> Response:
     if file is None or not file.size:
         return await _first(call, ClientError("Choose a file that is not empty"))
     try:
-        answer = await _operate(call, "add_upload", {"payload": bytes(await file.bytes()), "action": _first_action(call)})
+        answer = await _operate(call, "add_upload", {"payload": file.read(), "action": _first_action(call)})
     except Problem as fault:
         if fault.status_code in (401, 403):
             raise
@@ -107,7 +107,7 @@ async def _show_columns(
         selects=[(name, name.capitalize(), options, reading[name]) for name, options in _READING.items()],
         reading={"format": found["format"] or "", "separator": found["separator"] or "", "encoding": reading["encoding"]},
         columns=columns,
-        rows=preview_rows(found),
+        rows=found["rows"],
         count=len(found["rows"]),
         more=found["more"],
         actions=_actions(call),

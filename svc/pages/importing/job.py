@@ -54,7 +54,7 @@ def job_page(job: Mapping[str, Any]) -> JobPage:
         "CREATED": "The import waits for its turn.",
         "IN_PROGRESS": "The import is running.",
         "COMPLETE": "The import is done.",
-        "ERROR": "The import has ended before it was done. What was written before stays.",
+        "ERROR": "The import has ended before it was done. What was written before stays; the figures are the last that were noted.",
     }
     message = job.get("message")
     return JobPage(

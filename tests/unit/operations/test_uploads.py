@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import csv
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -237,7 +240,12 @@ def test_rows_of_any_length(node: OperationsNode) -> None:
 
 @pytest.mark.parametrize(
     ("text", "is_meant", "value"),
-    [('"id","a"\n"x",1.10\n"y","1.10"\n', True, "1.10"), ('"id","a"\n"y","1.10"\n', False, 1.1), ('id,a\ny,"1.10"\n', False, 1.1)],
+    [
+        ('"id","a"\n"x",1.10\n"y","1.10"\n', True, "1.10"),
+        ('"id","a"\n"y","1.10"\n', False, 1.1),
+        ('id,a\ny,"1.10"\n', False, 1.1),
+        ('"id",a\ny,"1.10"\n', True, "1.10"),
+    ],
 )
 def test_quotes_that_mean_text(node: OperationsNode, text: str, is_meant: bool, value: Any) -> None:
     upload = add(node, text, table="free")
@@ -247,10 +255,36 @@ def test_quotes_that_mean_text(node: OperationsNode, text: str, is_meant: bool, 
     assert content(node, "free")["y"]["a"] == value and content(node, "free")["y"]["id"] == "y"
 
 
+def test_names_that_need_quotes_say_nothing_of_those_below(node: OperationsNode) -> None:
+    found = node.run("read_upload", table="free", upload=add(node, 'id,"a,b"\nx,1\n', table="free"))
+    assert found["quotes_mean_text"] is False and [each["name"] for each in found["columns"]] == ["id", "a,b"]
+
+
+def test_columns_of_one_name_are_one_attribute_once(node: OperationsNode) -> None:
+    found = node.run("read_upload", table="plant", upload=add(node, "id,id,SPECIES,species,Height\n1,2,a,b,3\n"))
+    assert [each["attribute"] for each in found["columns"]] == ["id", None, None, "species", "height"]
+
+
 def test_quotes_with_other_separators(node: OperationsNode) -> None:
     upload = add(node, '"id";"a"\n"y";"1;10 ""x"""\n"z";\n"v";""\n', table="free")
     load(node, upload, table="free", separator=";", quotes_mean_text=True)
     assert content(node, "free") == {"y": {"id": "y", "a": '1;10 "x"'}, "z": {"id": "z"}, "v": {"id": "v", "a": ""}}
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_ALL, csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
+def test_what_other_programs_write(node: OperationsNode, separator: str, quoting: Any) -> None:
+    """Cells of all signs that mean something, written by the csv module."""
+    random = Random(7)
+    texts = {n: "".join(random.choices("ab ;,|\t\"'\n\r{}[]é😀", k=random.randrange(12))) for n in range(300)}
+    for quotes_mean_text in (False, True):
+        file = io.StringIO(newline="")
+        writer = csv.writer(file, delimiter=separator, quoting=quoting)
+        writer.writerow(["species", "id"])
+        writer.writerows([[text, n] for n, text in texts.items()])
+        load(node, add(node, file.getvalue()), separator=separator, quotes_mean_text=quotes_mean_text, action="upsert")
+        found = {n: record.get("species", "") for n, record in content(node).items()}
+        assert found == texts
 
 
 def test_bad_ids(node: OperationsNode) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -349,3 +350,112 @@ def test_a_long_text_comes_back_as_it_is(site: Application) -> None:
     form.fill("v.note", text + "end")
     assert send(site, "/Product/z5?_view=edit", form)[0] == 303
     assert stored(site, "/Product/z5")[0]["note"] == text + "end"
+
+
+def test_a_table_of_many_attributes(tmp_path: Path) -> None:
+    names = [f"a{number:03}" for number in range(450)]
+    schema = f"type Wide @table @export {{ id: ID @primaryKey {' '.join(f'{name}: String' for name in names)} file: Blob }}"
+    with application(tmp_path, "", schema=schema) as site:
+        record = {name: f"value of {name}" for name in names}
+        assert site.ask("PUT", "/Wide/w", record)[0] == 204
+        before = stored(site, "/Wide/w")
+        page = site.answer("GET", "/Wide/w?_view=edit", accept=BROWSER)[2]
+        links = Parsed(page).links
+        assert links["201 to 400"] == "?_view=edit&_from=200" and links["401 to 452"] == "?_view=edit&_from=400"
+        for address, first in (("/Wide/w?_view=edit", 0), ("/Wide/w?_view=edit&_from=200", 199), ("/Wide/w?_view=edit&_from=400", 399)):
+            form = form_at(site, address)
+            assert send(site, address, form)[:2] == (303, "./w")
+            assert stored(site, "/Wide/w") == before
+            form.fill(f"v.{names[first]}", f"new {first}")
+            assert send(site, address, form)[:2] == (303, "./w#saved")
+            before = stored(site, "/Wide/w")
+            assert before[0] == record | {"id": "w", names[first]: f"new {first}"}
+            record = before[0]
+        form = form_at(site, "/Wide/?_view=new")
+        assert len(form.fields) < 500
+        assert send(site, "/Wide/?_view=new", form)[0] == 303
+        assert site.errors == []
+
+
+RULES = """
+type Note @table @export @allow(read: "owner==$user.username|shared==true", create: "owner==$user.username", update: "owner==$user.username",
+  delete: "owner==$user.username&shared==false") { id: ID @primaryKey owner: String @indexed shared: Boolean @indexed text: String }
+"""
+
+
+def test_rules_on_rows(tmp_path: Path) -> None:
+    with application(tmp_path, "", schema=RULES) as site:
+        notes = [
+            {"id": "own", "owner": "ann", "shared": False},
+            {"id": "out", "owner": "ann", "shared": True},
+            {"id": "theirs", "owner": "bob", "shared": True},
+        ]
+        assert site.ask("PUT", "/Note/", [*notes, {"id": "secret", "owner": "bob", "shared": False}])[0] == 204
+        rights = {"read": True, "insert": True, "update": True, "delete": True, "attribute_permissions": []}
+        role = Role("some", "some", {"data": {"tables": {"Note": rights}}}, databases=site.node.store.databases)
+        site.node.as_user(User("ann", role=role))
+        assert offered(site, "/Note/own") == ["Edit", "Duplicate", "Delete"]
+        assert offered(site, "/Note/out") == ["Edit", "Duplicate"] and offered(site, "/Note/theirs") == ["Duplicate"]
+        for view in ("edit", "copy", "delete"):
+            assert site.answer("GET", f"/Note/secret?_view={view}", accept=BROWSER)[0] == 404
+        form = form_at(site, "/Note/own?_view=edit")
+        form.fill("v.owner", "bob")
+        status, _, page = send(site, "/Note/own?_view=edit", form)
+        assert (
+            status == 403 and b"ROW_NOT_ALLOWED" not in page and forms_of(page)[0]["v.owner"] == "bob" and 'role="alert"' in page.decode()
+        )
+        copied = form_at(site, "/Note/theirs?_view=copy")
+        status, _, page = send(site, "/Note/theirs?_view=copy", copied)
+        assert status == 403 and forms_of(page)[0]["v.owner"] == "bob"
+        copied.fill("v.owner", "ann")
+        assert send(site, "/Note/theirs?_view=copy", copied)[0] == 303
+        assert (
+            site.answer("GET", "/Note/out?_view=delete", accept=BROWSER)[0]
+            == site.answer("GET", "/Note/theirs?_view=edit", accept=BROWSER)[0]
+            == 403
+        )
+        for key in ("out", "theirs"):
+            form = form_at(site, "/Note/own?_view=delete")
+            site.node.as_user(ADMIN)
+            form.fill("_version", stored(site, f"/Note/{key}")[1].strip('"'))
+            site.node.as_user(User("ann", role=role))
+            status, _, page = send(site, f"/Note/{key}?_view=delete", form)
+            assert status == 403 and "alert" in page.decode()
+        form = form_at(site, "/Note/own?_view=edit")
+        site.node.as_user(ADMIN)
+        site.ask("PATCH", "/Note/own", {"owner": "bob"})  # it is out of sight by now
+        site.node.as_user(User("ann", role=role))
+        form.fill("v.text", "mine")
+        status, _, page = send(site, "/Note/own?_view=edit", form)
+        assert status == 404 and b"bob" not in page
+        assert site.errors == []
+
+
+def test_hostile_names_of_properties(site: Application) -> None:
+    record = {"name": "x", HOSTILE: HOSTILE, "": 1, "a\r\nb": "c", "\x00": None, "~others": 2, "v.name": 3}
+    site.ask("PUT", "/Product/h1", record)
+    before = stored(site, "/Product/h1")
+    form = form_at(site, "/Product/h1?_view=edit")
+    assert send(site, "/Product/h1?_view=edit", form)[:2] == (303, "./h1") and stored(site, "/Product/h1") == before
+    rest = json.loads(form["~others"])
+    form.fill("~others", json.dumps({name: ["mine"] for name in rest}))
+    site.ask("PATCH", "/Product/h1", {"": 2, HOSTILE: "theirs"})
+    status, _, page = send(site, "/Product/h1?_view=edit", form)
+    assert status == 412
+    confirm = next(form for form in forms_of(page) if form.method == "post")
+    assert sorted(confirm["_confirmed"].split()) == sorted(name for name, _ in {(pair[0][2:], 0) for pair in confirm.boxes})
+    for token in confirm["_confirmed"].split():
+        confirm.choose(f"t.{token}", "mine" if token == "~" else "theirs")
+    assert send(site, "/Product/h1?_view=edit", confirm)[0] == 303
+    after = stored(site, "/Product/h1")[0]
+    assert {name: after[name] for name in rest} == {name: ["mine"] for name in rest} | {HOSTILE: "theirs"}
+
+
+def test_a_form_of_64_mebibytes(site: Application) -> None:
+    site.ask("PUT", "/Product/y1", {"name": "x"})
+    before = stored(site, "/Product/y1")
+    form = form_at(site, "/Product/y1?_view=edit")
+    files = {"f.photo": ("a", "application/octet-stream", b"x" * (64 << 20))}
+    assert send(site, "/Product/y1?_view=edit", form, files=files)[0] == 413
+    site.wire = site.node.connect()  # the connection ends with that
+    assert stored(site, "/Product/y1") == before
