@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from svc.awaitables import is_waiting
 from svc.errors import NotFound, PreconditionFailed, Problem
 from svc.messages import Response
 from svc.pages.cells import CELL, shortened
@@ -17,6 +16,7 @@ from svc.pages.editing.forms import (
     OpenRecord,
     RecordForm,
     SentRecord,
+    answered,
     changes_of,
     faults_of,
     filled,
@@ -80,12 +80,7 @@ async def _created(call: ViewCall, values: dict[str, Any]) -> Response:
         collection, call.target = call.target, target
     if isinstance(result, CreatedRecords) and result.location:
         return call.see_other(f"{call.collection}{result.location}#{CREATED}")
-    if isinstance(result, Response):  # what code of an application shows, or where it leads
-        answer = call.pages.answer(call.request, collection, result)
-        answer = await answer if is_waiting(answer) else answer
-        assert isinstance(answer, Response)
-        return answer
-    return call.see_other(f"{call.collection}#{CREATED}")
+    return await answered(call, collection, result) or call.see_other(f"{call.collection}#{CREATED}")
 
 
 async def _add_originals(changes: Changes, sent: SentRecord, record: OpenRecord, form: RecordForm, call: ViewCall) -> None:

@@ -13,6 +13,7 @@ from svc.pages.editing.forms import (
     OpenRecord,
     RecordForm,
     SentRecord,
+    answered,
     changes_of,
     check_rules,
     faults_of,
@@ -55,7 +56,7 @@ async def send(call: ViewCall) -> Response:
         if not changes.values:
             return call.see_other(own_address(call))
         try:
-            await written(call, "patch", dict(changes.values), sent.version)
+            result = await written(call, "patch", dict(changes.values), sent.version)
         except PreconditionFailed:
             return await _conflict(call, sent, "", 412)
         except Problem as error:
@@ -63,7 +64,7 @@ async def send(call: ViewCall) -> Response:
                 raise
             changes.faults = faults_of(error, changes.values, table)
             return await _refused(call, sent, changes.faults, error.status_code)
-        return call.see_other(f"{own_address(call)}#{SAVED}")
+        return await answered(call, call.target, result) or call.see_other(f"{own_address(call)}#{SAVED}")
     return await _refused(call, sent, changes.faults, 400)
 
 

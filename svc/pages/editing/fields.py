@@ -60,7 +60,7 @@ _BYTE = re.compile(r"\(byte ([0-9]+)\)")
 class Field:
     """`format`: see above, "" if it is only shown. `states`: (state, what it is called) that can be chosen beside the text. `options`: (value of the option,
     its text). `href`: of the content of a file. `lines`: of what is only shown, made while it is shown. `target`: address of the table whose keys it holds.
-    `about`: what else is known of it. `is_prose`: its text may have several lines, whether or not it has."""
+    `about`: what else is known of it. `empty`: what it is without a text. `is_prose`: its text may have several lines, whether or not it has."""
 
     name: str
     token: str
@@ -78,6 +78,7 @@ class Field:
     is_image: bool = False
     is_prose: bool = False
     lines: Iterable[Line] | None = None
+    empty: str = ""
     target: str = ""
     link: str = ""
     faults: list[str] = field(default_factory=list)
@@ -169,6 +170,8 @@ def field_of(attribute: Attribute, value: Any, *, is_new: bool = False) -> Field
     found = Field(attribute.name, token_of(attribute.name), _type(attribute), required=attribute.required)
     found.help = _help(attribute)
     found.state = ABSENT if value is MISSING else NULL if value is None else VALUE
+    if found.state != VALUE:
+        found.empty = "default" if is_new and attribute.default else found.state
     found.is_prose = attribute.type == "String" and not attribute.indexed and not attribute.elements and attribute.enum is None
     if _is_content(attribute, value):
         return _file(found, attribute, value)

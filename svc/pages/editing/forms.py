@@ -282,7 +282,7 @@ def _field(attribute: Attribute, value: Any, table: Table, rights: TableRights, 
 
 def _key_field(attribute: Attribute, table: Table) -> Field:
     """Of a new record. Empty: the key is made."""
-    made = Field(attribute.name, token_of(attribute.name), attribute.type, "key", ABSENT)
+    made = Field(attribute.name, token_of(attribute.name), attribute.type, "key", ABSENT, empty="made by the server")
     if attribute.enum is not None:
         made = field_of(attribute, MISSING, is_new=True)
     made.help = " ".join([attribute.description, "Without one the server makes a key." if attribute.enum is None else ""]).strip()
@@ -477,6 +477,16 @@ async def written(call: ViewCall, verb: str, data: Any, version: str | None = No
         raise explained_to(user_of(request), error) from None
     finally:
         request.precondition = None
+
+
+async def answered(call: ViewCall, target: RequestTarget, result: Any) -> Response | None:
+    """What code of an application answers itself instead of just doing it; None: it has done it."""
+    if not isinstance(result, Response) or (result.status < 300 and result.body is None and result.data is None):
+        return None
+    answer = call.pages.answer(call.request, target, result)
+    answer = await answer if is_waiting(answer) else answer
+    assert isinstance(answer, Response)
+    return answer
 
 
 def faults_of(error: Problem, values: dict[str, Any], table: Table) -> dict[str, list[str]]:

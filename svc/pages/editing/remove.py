@@ -10,7 +10,7 @@ from svc.messages import Response
 from svc.pages.cells import CELL, shortened
 from svc.pages.collection import target_table
 from svc.pages.editing.edit import own_address
-from svc.pages.editing.forms import VERSION, OpenRecord, check_rules, faults_of, open_record, rights_to, written
+from svc.pages.editing.forms import VERSION, OpenRecord, answered, check_rules, faults_of, open_record, rights_to, written
 from svc.pages.record import record_page
 from svc.store.schema import CASCADE, RESTRICT, SET_NULL
 from svc.store.values.keys import after, index_key, is_cut
@@ -44,7 +44,7 @@ async def show(call: ViewCall) -> Response:
 async def send(call: ViewCall) -> Response:
     assert call.form is not None
     try:
-        await written(call, "delete", None, call.form.text(VERSION))
+        result = await written(call, "delete", None, call.form.text(VERSION))
     except PreconditionFailed:
         try:
             record = await open_record(call)
@@ -57,7 +57,7 @@ async def send(call: ViewCall) -> Response:
             raise
         faults = [text for texts in faults_of(error, {}, call.resource.table).values() for text in texts]
         return await _page(call, await open_record(call), faults, error.status_code)
-    return call.see_other(f"{call.collection}#{DELETED}")
+    return await answered(call, call.target, result) or call.see_other(f"{call.collection}#{DELETED}")
 
 
 async def _page(call: ViewCall, record: OpenRecord, faults: list[str] | None = None, status: int = 200) -> Response:

@@ -11,6 +11,16 @@ for (const form of document.querySelectorAll("form[data-begun]")) {
 
 document.getElementById("faults")?.focus();
 
+// Sent once, however often the button is pressed; a page that is come back to can be sent again.
+for (const form of document.querySelectorAll("form.record")) {
+  let isSent = false;
+  form.addEventListener("submit", (event) => {
+    if (isSent) event.preventDefault();
+    isSent = true;
+  });
+  addEventListener("pageshow", () => { isSent = false; });
+}
+
 // What is typed is meant: null or missing is not.
 for (const state of document.querySelectorAll("select.state")) {
   const text = state.parentElement.querySelector("[name^='v.']");

@@ -26,6 +26,14 @@ class Led(tables.Brand):
     def post(self, data, target=None):
         from svc import Response
         return Response(status=303, headers={"Location": "/Brand/b1"})
+
+class Refusing(tables.Brand):
+    def patch(self, data, target=None):
+        from svc import Response
+        return Response(status=422, data={"error": "not <b>today</b>"})
+    def delete(self, target=None):
+        from svc import Response
+        return Response(status=409, data={"error": "not <b>today</b>"})
 """
 
 
@@ -156,6 +164,16 @@ def test_code_of_an_application_makes_records(site: Application) -> None:
     assert send(site, "/Made/?_view=new", form)[:2] == (303, "../Made/m1#created")
     assert stored(site, "/Brand/m1")[0]["name"] == "QUIET"
     assert send(site, "/Led/?_view=new", form)[:2] == (303, "/Brand/b1")
+
+
+def test_what_code_of_an_application_answers_is_shown(site: Application) -> None:
+    site.ask("PUT", "/Brand/q1", {"name": "x"})
+    form = form_at(site, "/Refusing/q1?_view=edit")
+    form.fill("v.name", "y")
+    for view, sent, status in (("edit", form, 422), ("delete", form_at(site, "/Refusing/q1?_view=delete"), 409)):
+        found, _, page = send(site, f"/Refusing/q1?_view={view}", sent)
+        assert found == status and "not <b>today</b>" in Parsed(page).text
+    assert stored(site, "/Brand/q1")[0]["name"] == "x"
 
 
 # --- choosing ------------------------------------------------------------------------------------------------------------------------
