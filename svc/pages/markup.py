@@ -33,32 +33,28 @@ def rows_of(rows: Iterable[Sequence[Any]]) -> Iterator[Markup]:
     for row in rows:
         forms.append("<tr>")
         for cell in row:
-            _add(cell, forms, texts)
+            kind: Any = type(cell)
+            if kind is str:
+                if len(cell) > LONG:
+                    forms.append('<td class="text long"><bdi>%s</bdi></td>')
+                    texts.append(shortened(cell, CELL))
+                else:
+                    forms.append('<td class="text"><bdi>%s</bdi></td>')
+                    texts.append(cell if cell.isascii() and cell.isprintable() else shown(cell))
+            elif kind is float or (kind is int and -_PLAIN < cell < _PLAIN):
+                forms.append('<td class="number"><bdi>%s</bdi></td>')
+                texts.append(repr(cell))
+            else:
+                if kind is not Cell:
+                    cell = value_cell(cell)
+                name = f"{cell.kind} long" if len(cell.text) > LONG else cell.kind
+                forms.append(f'<td class="{name}">{_form(cell, texts)}</td>')
         forms.append("</tr>\n")
         if len(texts) >= TOGETHER:
             yield Markup("".join(forms) % _escaped(texts))
             forms, texts = [], []
     if forms:
         yield Markup("".join(forms) % _escaped(texts))
-
-
-def _add(cell: Any, forms: list[str], texts: list[str]) -> None:
-    kind: Any = type(cell)
-    if kind is str:
-        if len(cell) > LONG:
-            forms.append('<td class="text long"><bdi>%s</bdi></td>')
-            texts.append(shortened(cell, CELL))
-        else:
-            forms.append('<td class="text"><bdi>%s</bdi></td>')
-            texts.append(cell if cell.isascii() and cell.isprintable() else shown(cell))
-    elif kind is float or (kind is int and -_PLAIN < cell < _PLAIN):
-        forms.append('<td class="number"><bdi>%s</bdi></td>')
-        texts.append(repr(cell))
-    else:
-        if kind is not Cell:
-            cell = value_cell(cell)
-        name = f"{cell.kind} long" if len(cell.text) > LONG else cell.kind
-        forms.append(f'<td class="{name}">{_form(cell, texts)}</td>')
 
 
 def cell_of(cell: Cell) -> Markup:
