@@ -102,6 +102,11 @@ class App:
         """The entry that is in effect."""
         return self._loaded.get(key)
 
+    @property
+    def has_root_page(self) -> bool:
+        """Whether it has a page of its own at `/`, as far as that is known without asking for it."""
+        return any(entry.has_root_page for entry in self._loaded.values())
+
     def keys_of_plugin(self, name: str) -> list[str]:
         """Of the entries that another application, which is a plugin, handles."""
         return [key for key, entry in self._loaded.items() if entry.plugin == name]

@@ -170,6 +170,11 @@ class LoadedEntry:
     ends_load = False
     """Whether nothing else of the application may be served, since rules about its rows could not be applied."""
 
+    @property
+    def has_root_page(self) -> bool:
+        """Whether it has a page at `/`, as far as that is known without asking for it."""
+        return any(not registration.path for registration in self.registrations)
+
     def activate(self) -> None:
         """Take effect; registrations have. Must not raise."""
         if self.server is not None:

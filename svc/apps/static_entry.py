@@ -9,6 +9,7 @@ from svc.apps.entry import EntryContext, LoadedEntry
 from svc.apps.faults import reason_of
 from svc.apps.files import FileSet
 from svc.static import FaultyFiles, FileCache, StaticFiles, StaticOptions, read_options
+from svc.static.lookup import INDEX
 
 DEFAULT_FILES = "web/**"
 LISTENER = "static"
@@ -34,6 +35,13 @@ class StaticEntry(LoadedEntry):
     def _listen(self, server: Server) -> None:
         self._listens = True
         server.http(self._static, name=LISTENER, before=self._options.before, after=self._options.after)
+
+    @property
+    def has_root_page(self) -> bool:
+        files = self.file_set
+        if files is None or files.prefix != "/" or not self._options.index:
+            return False
+        return any((files.directory / root / INDEX).is_file() for root in files.roots())
 
     def withdraw(self) -> None:
         super().withdraw()

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 from svc import __version__
 from svc.cli.output import counted, milliseconds, printable, shows_color
 from svc.cli.own_traceback import HEAD, own_traceback
-from svc.cli.start_notice import notice, shortest
+from svc.cli.start_notice import browser_line, notice, shortest
 from svc.clock import SYSTEM_CLOCK, Clock
 from svc.content.values import CannotEncode
 from svc.logs.core import ERROR, FATAL, INFO, NAMES, NOTIFY, WARN
@@ -68,7 +68,10 @@ class DevScreen:
         first, *rest = notice(instance, near=True)
         rest = [line for line in rest if not (line.startswith("  log ") and line.endswith(" here"))]
         login = ", requests of this machine need no login" if instance.config.authentication.authorize_local else ""
-        lines = [self._paint(first, BOLD), *rest, f"  resources    {len(instance.resources)}{login}", "  Files are watched, Ctrl+C stops."]
+        lines = [self._paint(first, BOLD), *rest, f"  resources    {len(instance.resources)}{login}"]
+        if browser := browser_line(instance):
+            lines.append(f"  {browser}.")
+        lines.append("  Files are watched, Ctrl+C stops.")
         self._write("\n".join(lines) + "\n")
 
     def reloaded(self, reload: Reload) -> None:

@@ -30,7 +30,8 @@ def new(arguments: Arguments) -> int:
         raise UsageError(f"Error: the application cannot be written: {error}") from error
     for path in written:
         print(f"  {path}")
-    print(f"\n{name} is ready:\n\n  cd {name}\n  svc dev .          serve it at http://localhost:9926/\n  pytest             run its tests")
+    print(f"\n{name} is ready:\n\n  cd {name}\n  svc dev .          serve it at http://localhost:9926/")
+    print("                     its tables are at http://localhost:9926/_pages/\n  pytest             run its tests")
     print("  svc types .        after changes of schema.graphql: types for mypy, pyright and editors")
     if accounts:
         print("\nPeople sign up at http://localhost:9926/accounts; svc dev keeps their mails: http://localhost:9926/dev/mail")

@@ -7,6 +7,8 @@
       root         /home/ann/svc
       log          /home/ann/svc/log/svc.log
 
+`svc dev` adds where a browser finds the tables and the console.
+
 On standard error, also where that is no terminal: a program that reads the output of `svc run` reads the log there, which goes to standard output. A log
 of JSON on the standard streams stays JSON: the same is said by one entry of it.
 """
@@ -84,6 +86,17 @@ def notice(instance: Instance, *, near: bool = False) -> list[str]:
     lines.append(f"  root         {path(config.root)}")
     lines.append(f"  log          {path(config.logging.path) if config.logging.file else 'here'}")
     return [printable(line) for line in lines]
+
+
+def browser_line(instance: Instance) -> str:
+    """Where the tables are, and the console, for a browser; "" without a port for applications."""
+    found = shown_addresses(application_addresses(instance))
+    if not found:
+        return ""
+    own = any(app.has_root_page for app in instance.applications)
+    line = f"Open {found[0]}{'_pages/' if own else ''} in a browser for the tables"
+    consoles = shown_addresses(instance.operations_port.addresses) if instance.config.local_studio.enabled else []
+    return printable(f"{line}, {consoles[0]} for the console" if consoles else line)
 
 
 def findings(apps: Iterable[App]) -> tuple[int, list[str]]:

@@ -162,14 +162,23 @@ def _serve(root: Path, settings: dict[str, str]) -> int:
         [APP],
         options=InstanceOptions(administrator),
         on_ready=lambda ready: print_lines(
-            [introduction(root, ready.application_port.ports[0], ready.operations_port.ports, log=config.logging.path)], sys.stdout
+            [
+                introduction(
+                    root,
+                    ready.application_port.ports[0],
+                    ready.operations_port.ports,
+                    log=config.logging.path,
+                    has_console=config.local_studio.enabled,
+                )
+            ],
+            sys.stdout,
         ),
     )
     return run_server(server)
 
 
-def introduction(root: Path, port: int, operations_ports: Sequence[int] = (), *, log: Path | None = None) -> str:
-    """User, password and examples: lines to copy into another terminal."""
+def introduction(root: Path, port: int, operations_ports: Sequence[int] = (), *, log: Path | None = None, has_console: bool = True) -> str:
+    """Where a browser finds the tables, user and password, and examples: lines to copy into another terminal."""
     try:
         password = (root / PASSWORD_FILE).read_text("utf-8").rstrip("\n")
     except FileNotFoundError:
@@ -177,7 +186,9 @@ def introduction(root: Path, port: int, operations_ports: Sequence[int] = (), *,
     lines = [
         f"svc demo: http://localhost:{port}/, data in {root}" + (f", log {log}" if log is not None else ""),
         f"User {DEFAULT_ADMIN}, password {password}" if password else f"User {DEFAULT_ADMIN}, with the password that was chosen for it",
-        "Try in another terminal:",
+        f"Open http://localhost:{port}/ in a browser for the tables"
+        + "".join(f", http://localhost:{each}/ for the console" for each in operations_ports[:1] if has_console),
+        "Or try in another terminal:",
     ]
     login = f"{DEFAULT_ADMIN}:{password or 'PASSWORD'}"
     for title, target in EXAMPLES:

@@ -57,13 +57,13 @@ class Links:
 
     def collection(self, table: Table) -> str:
         """The address of a collection; "" if there is none for this caller."""
-        registration = self.registration_of(table)
+        registration = self.registration(table)
         return "" if registration is None else self._at(registration, "")
 
     def matching(self, table: Table, name: str, value: Any) -> tuple[str, bool]:
         """(the address of the records whose attribute `name` is this value, "" if there is none for this caller; whether their number may be told: the
         caller may read all of them, and no code of an application says otherwise)."""
-        registration, query = self.registration_of(table), equal_to(name, value)
+        registration, query = self.registration(table), equal_to(name, value)
         if registration is None or not query:
             return "", False
         is_plain = not hasattr(registration.resource, "application")
@@ -74,7 +74,7 @@ class Links:
     def title_of(self, table: Table) -> str:
         """The attribute that records of a table are called by; "" if there is none, or the caller may not read it of each record, or code of an application
         has a say in it."""
-        registration, user = self.registration_of(table), user_of(self._request)
+        registration, user = self.registration(table), user_of(self._request)
         if registration is None or hasattr(registration.resource, "application") or rule_members(view_of(user, table)):
             return ""
         may, known = rights(user, table), table.attributes
@@ -82,7 +82,7 @@ class Links:
 
     def record(self, table: Table, key: Any) -> str:
         """The address of the record `key`, whether or not there is one; "" for a table that has no address, and a value that cannot be a key."""
-        registration = self.registration_of(table)
+        registration = self.registration(table)
         return "" if registration is None else self.record_at(registration, key)
 
     def record_at(self, registration: Registration, key: Any) -> str:

@@ -5,7 +5,7 @@ What is no data stays what it is: raw content, files, and responses of applicati
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any, cast
@@ -30,7 +30,7 @@ from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, fi
 from svc.pages.described import is_description, table_page
 from svc.pages.filters import LINE, OPEN, faulty_line, filled_form, filtered, form_of, is_view, opened_key, reference_to
 from svc.pages.frame import PAIRS, frame_of, root_of
-from svc.pages.home import MOST_RESOURCES, facts
+from svc.pages.home import MOST_RESOURCES, MOST_WAYS, facts, ways_of
 from svc.pages.links import Links, printed
 from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
 from svc.pages.statement import StatementForm, found_page, place_of
@@ -88,6 +88,8 @@ class Pages(ResponseBuilder):
         self.endpoints: Mapping[str, Any] = {}
         self.operate: Operate | None = None
         """Runs an operation in the name of a user, whose rights are checked; None: there is nothing that could."""
+        self.console_addresses: Callable[[], Sequence[str]] = tuple
+        """Where the port of the console listens (`http://127.0.0.1:9925`)."""
 
     # --- before a resource is asked --------------------------------------------------------------------------------------------------
 
@@ -364,6 +366,18 @@ class Pages(ResponseBuilder):
         kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
         return self._show(request, "data.html", self._data_values(request, response.data), response.status, kept)
 
+    def ended(self, request: Request, response: Response) -> Any:
+        """The answer to a form of a browser: what has no content becomes a page, too, or leads to what was made."""
+        status = response.status
+        if response.body not in (None, b"") or 300 <= status < 400:
+            return response
+        if status == 201 and response.headers.has("Location"):
+            return Response(None, 303, pairs=[*response.pairs, ("Cache-Control", "no-store")])
+        kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
+        title = "Done" if status < 400 else REASONS.get(status, "Error")
+        shown = {"title": title, "status": status, "trail": self.trail(self._registration(request)), "formats": []}
+        return self._show(request, "done.html", shown, 200 if status in (204, 205) else status, [*kept, ("Cache-Control", "no-store")])
+
     def _created(self, request: Request, created: CreatedRecords, preferences: Preferences) -> Any:
         """A form of a browser has made records: it is led to the new one, or to the collection."""
         location = request.prefix + self._resources.path_to(request.handler_path, created.location)
@@ -376,13 +390,22 @@ class Pages(ResponseBuilder):
         found = facts(self._resources, self._endpoints_for(user_of(request)), request, has_login=self.can_log_in(request))
         if not is_page:
             return found
-        root = root_of(request.pathname)
-        for entry in (*found["resources"], *found["interfaces"]):
+        from svc.pages.neighbours import neighbour  # few servers show it
+        from svc.pages.views import VIEWS
+
+        root, user = root_of(request.pathname), user_of(request)
+        there = {each["path"] for each in found["interfaces"]}
+        for number, entry in enumerate((*found["resources"], *found["interfaces"])):
+            registration = self._resources.get(entry["name"]) if number < min(len(found["resources"]), MOST_WAYS) else None
+            entry["ways"] = [] if registration is None else ways_of(registration, entry["path"], there, request)
+            entry["new"] = "new" in VIEWS and entry.get("kind") == "table" and "POST" in entry["methods"]
             entry["href"] = root + entry["path"][1:]
             entry["form"] = shortened(entry.get("form", ""), _LONGEST_TITLE)
             entry["name"] = shortened(entry["name"], _LONGEST_TITLE)
             entry["description"] = shortened(entry.get("description", ""), _LONGEST_DESCRIPTION)
-        return self._show(request, "home.html", {"facts": found, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
+        is_admin = user is not None and user.super_user
+        shown = {"facts": found, "root": root, "console": neighbour(self.console_addresses(), request) if is_admin else ""}
+        return self._show(request, "home.html", {**shown, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
 
     def _endpoints_for(self, user: User | None) -> Iterator[str]:
         """The paths of those that may do something for a caller, as far as they say for whom they do."""

@@ -98,7 +98,7 @@ def _linked(lead: _Lead, links: Links) -> RelatedRecords | None:
     if source is MISSING or source is None:
         return None
     if isinstance(source, list) and not (lead.to is None and target.definition.split_segments):
-        if lead.to is not None or not source or links.registration_of(target) is None:
+        if lead.to is not None or not source or links.registration(target) is None:
             return None
         return RelatedRecords(lead.name, target.name, "", len(source), has_more=len(source) > FIRST)
     if lead.to is None:
@@ -122,7 +122,7 @@ def _count(target: Table, to: str, source: Any) -> int | None:
 
 async def _name_first(related: RelatedRecords, lead: _Lead, links: Links, lookups: Lookups) -> None:
     target, key = lead.target, lead.target.primary_key
-    registration = links.registration_of(target)
+    registration = links.registration(target)
     title = _title_of(target)
     if registration is None or (title is None and lead.to is None and not isinstance(lead.source, list)):
         return

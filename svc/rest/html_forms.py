@@ -22,6 +22,11 @@ def is_html_form(request: Request) -> bool:
     return media_type_of(request.block.fields.get("content-type")) in _FORMS
 
 
+def ends_at_page(request: Request) -> bool:
+    """Whether the body is one that a `<form>` sends, of any `enctype` that there is."""
+    return media_type_of(request.block.fields.get("content-type")) in (*_FORMS, "text/plain")
+
+
 def take_redirect(data: Any, resource: type[Resource]) -> str | None:
     """Take the field `redirect` out of a form; None if there is none, or if it is an attribute of the table. Raises ClientError 400 for another site."""
     if not isinstance(data, dict) or REDIRECT not in data or REDIRECT in getattr(resource, "properties", ()):

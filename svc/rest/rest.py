@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from svc.api.statements import Statements
@@ -37,7 +37,7 @@ from svc.resources import PlannedQuery, RequestTarget, Resource, Resources, Stor
 from svc.resources.addressing import WRITES
 from svc.resources.resource import CreatedRecords
 from svc.resources.table_reading import LONG_QUERY
-from svc.rest.html_forms import is_html_form, redirected, take_redirect
+from svc.rest.html_forms import ends_at_page, is_html_form, redirected, take_redirect
 from svc.rest.login import PATHS as LOGIN_PATHS
 from svc.rest.login import LoginEndpoint
 from svc.rest.openapi import ADDRESS, OpenApi
@@ -159,9 +159,10 @@ class Rest:
         """From now on statements in SQL are answered. `access`: for whom, the setting `sql.access`."""
         self._fallbacks[SQL_ADDRESS] = SqlEndpoint(statements, store, access, self._bodies, self._responses, self._pages)
 
-    def use_operations(self, operate: Operate) -> None:
-        """From now on pages may run operations in the name of their callers."""
+    def use_operations(self, operate: Operate, console_addresses: Callable[[], Sequence[str]] = tuple) -> None:
+        """From now on pages may run operations in the name of their callers. `console_addresses`: where the port of the console listens."""
         self._pages.operate = operate
+        self._pages.console_addresses = console_addresses
 
     def serve_accounts(self, make: Callable[[Bodies, ResponseBuilder, Pages], Mapping[str, Endpoint]] | None) -> None:
         """From now on the accounts of an application are served at the paths of the endpoints that `make` makes; None: there are none any more."""
@@ -525,7 +526,8 @@ class Rest:
             data = one_row(request, data, resource, target.id)
         redirect = None
         responses = self._responses
-        if verb == "post" and is_html_form(request) and responses.preferences(request).page:
+        is_form = verb == "post" and ends_at_page(request) and responses.preferences(request).page
+        if is_form:
             responses, redirect = self._pages, take_redirect(data, resource)
         try:
             result = resource.handle(verb, target, data, request)
@@ -534,12 +536,14 @@ class Rest:
                 raise
             # A body without a type became raw content (spec: http §7.4), which the table does not take.
             raise ValidationError([*error.errors, "The body has no type: send Content-Type: application/json if it is JSON"]) from None
-        if redirect is None:
+        if not is_form:
             return responses.answer(request, target, result)
 
         def answered(result: Any) -> Any:
             answer = responses.answer(request, target, result)
-            return then(answer, lambda response: redirected(response, redirect, is_created=type(result) is CreatedRecords))
+            if redirect is not None:
+                answer = then(answer, lambda response: redirected(response, redirect, is_created=type(result) is CreatedRecords))
+            return then(answer, lambda response: self._pages.ended(request, response))
 
         return then(result, answered)
 

@@ -363,7 +363,10 @@ class Instance:
         certificates = PortCertificates(OPERATIONS, config, stored, self.logs, self.clock, reactor.loop)
         origins = accounts.operations_origins()
         self.operations_interface = OperationsInterface(self.node, reactor, lambda: self.is_ready)
-        self.interfaces.rest.use_operations(lambda body, user: self.operations_interface.operations.perform(body, user, authorize=True))
+        self.interfaces.rest.use_operations(
+            lambda body, user: self.operations_interface.operations.perform(body, user, authorize=True),
+            lambda: self.operations_port.addresses if config.local_studio.enabled else (),
+        )
         self.operations_interface.answer_siblings(self.siblings)
         self.operations_port = ServerPorts(
             OPERATIONS,

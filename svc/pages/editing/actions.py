@@ -36,7 +36,7 @@ def collection_actions(resource: type[TableResource], target: RequestTarget, req
     """`target`: the collection."""
     if not target.is_collection:  # a description of the table
         return []
-    return [("New record", "?_view=new", "n")] if _may(resource, target, request, "post") else []
+    return [("New record", "?_view=new", "i")] if _may(resource, target, request, "post") else []
 
 
 def record_actions(resource: type[TableResource], target: RequestTarget, request: Request) -> list[Action]:

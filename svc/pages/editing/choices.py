@@ -95,7 +95,7 @@ async def choosing_page(call: ViewCall, sent: SentRecord, token: str, search: st
     table = call.resource.table
     attribute = foreign_keys(table).get(name_of(token)) if token in sent.shown else None
     target = None if attribute is None else target_table(table, attribute)
-    registration = None if target is None else call.links.registration_of(target)
+    registration = None if target is None else call.links.registration(target)
     if target is None or registration is None or not issubclass(registration.resource, TableResource):
         raise NotFound("There is no table to choose from")
     found, has_more = await find(call.pages, call.request, registration.resource, search)

@@ -156,10 +156,12 @@ def test_forms_of_the_entry(nodes: Nodes, static: Any) -> None:
 
 def test_changed_options_take_effect(nodes: Nodes) -> None:
     node = nodes.load("shop", {"web/index.html": "index", "schema.graphql": SCHEMA}, {"files": "web/**"})
+    shop = node.applications.get("shop")
+    assert shop is not None and not shop.has_root_page
     assert nodes.get("/")[1].startswith(b'{"server"')
     nodes.write("shop", {}, {"files": "web/**", "index": True})
     node.run(node.applications.change("shop", ["config.yaml"], reloads_code=True))
-    assert nodes.get("/")[1] == b"index"
+    assert nodes.get("/")[1] == b"index" and shop.has_root_page
     nodes.write("shop", {}, {"files": "web/**", "index": "yes"})
     node.run(node.applications.change("shop", ["config.yaml"], reloads_code=True))
     assert nodes.entry("shop")[0] == "error"

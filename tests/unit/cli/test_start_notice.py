@@ -9,7 +9,7 @@ import pytest
 
 from svc import __version__
 from svc.apps import App, EntryStatus
-from svc.cli.start_notice import findings, is_json_shown, notice, print_lines, remarks
+from svc.cli.start_notice import browser_line, findings, is_json_shown, notice, print_lines, remarks
 from svc.config import Config
 
 
@@ -46,6 +46,16 @@ def test_without_ports_and_applications(tmp_path: Path, monkeypatch: pytest.Monk
     assert notice(found)[-1] == "  log          here"
     monkeypatch.setenv("SVC_SAFE_MODE", "1")
     assert "  application  SVC_SAFE_MODE is set" in notice(found)
+
+
+def test_where_a_browser_finds_the_tables(tmp_path: Path) -> None:
+    shop = App("shop", tmp_path / "shop")
+    found = server(tmp_path, applications=["http://127.0.0.1:1"], operations=["http://127.0.0.1:2"], apps=[shop])
+    assert browser_line(found) == "Open http://localhost:1/ in a browser for the tables, http://localhost:2/ for the console"
+    shop._loaded["static"] = SimpleNamespace(has_root_page=True)  # type: ignore[assignment]
+    found.config = Config.from_document({"localStudio": {"enabled": False}}, tmp_path)
+    assert browser_line(found) == "Open http://localhost:1/_pages/ in a browser for the tables"
+    assert browser_line(server(tmp_path, applications=[], operations=[], apps=[])) == ""
 
 
 def test_errors_are_counted_and_warnings_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

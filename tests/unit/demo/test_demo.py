@@ -16,6 +16,12 @@ def test_introduction_holds_the_password_that_was_made_up(tmp_path: Path) -> Non
     assert "curl -gu 'admin:s3cret' 'http://localhost:8080/Airline/UA'" in text
 
 
+def test_introduction_says_what_a_browser_opens(tmp_path: Path) -> None:
+    lines = introduction(tmp_path, 8080, [8081]).splitlines()
+    assert "Open http://localhost:8080/ in a browser for the tables, http://localhost:8081/ for the console" in lines
+    assert "Open http://localhost:8080/ in a browser for the tables" in introduction(tmp_path, 8080, [8081], has_console=False).splitlines()
+
+
 def test_introduction_without_a_known_password(tmp_path: Path) -> None:
     text = introduction(tmp_path, 8080)
     assert "curl -gu 'admin:PASSWORD' 'http://localhost:8080/Airline/UA'" in text
