@@ -236,7 +236,7 @@ def test_the_total_is_told_where_an_index_knows_it(site: Application) -> None:
     page = show(site, "/Seat/?row==A&limit(10)")
     assert "Records 1 to 10 of 40" in page.text
     assert "Records 11 to 20 of 40" in show(site, f"/Seat/{page.links['Next page']}").text
-    page = show(site, "/Seat/?price=ge=50&sort(-price)&limit(5)")
+    page = show(site, "/Seat/?price=ge=50&limit(5)")
     assert "Records 1 to 5 of 20" in page.text
     after = show(site, f"/Seat/{page.links['Next page']}").text
     assert "Records 6 to 10" in after and "Records 6 to 10 of" not in after, "what is behind a cursor is not all"
