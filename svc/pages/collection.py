@@ -20,6 +20,7 @@ from svc.pages.links import (
     printed,
 )
 from svc.query.nodes import Query
+from svc.query.plan import IndexRange
 from svc.query.resolve import related_table
 from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, Registration
@@ -56,6 +57,7 @@ MOST_HIDDEN = 50  # names of others that are told
 MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
 _LONGEST_NOTE = 80  # characters of what else was selected of a joined record
 _NUMBERS = frozenset(("Int", "Long", "Float", "BigInt"))
+MOST_STEPS = 1000  # in an index, to say how many records there are
 MOST_CHIPS = 50  # conditions that can be removed by a link
 
 
@@ -164,7 +166,20 @@ def collection_page(
     is_counted = is_whole and is_plain and not rule_members(planned.plan.table)  # all records, of which the caller may read each
     if is_counted and query.where is None and query.aggregate is None and not query.counted:
         page.total = known_count(table, table.database.snapshot())
+    elif is_counted and query.where is not None and query.aggregate is None and not query.counted:
+        page.total = _found_by_index(planned)
     return page
+
+
+def _found_by_index(planned: PlannedQuery) -> int | None:
+    """How many records the query finds, if all its conditions are one range of an index, which counts it in a few steps."""
+    plan, table = planned.plan, planned.table
+    access = plan.access
+    if plan.filter is not None or not isinstance(access, IndexRange) or access.distinct or table.definition.expiration is not None:
+        return None
+    if plan.query.after is not None and not access.single:  # a cursor has narrowed the range
+        return None
+    return table.indexes[access.attribute].exact_count(table.database.snapshot(), access.low, access.high, MOST_STEPS)
 
 
 def _add_pages_before(page: CollectionPage, planned: PlannedQuery, query: Query) -> None:
@@ -215,11 +230,11 @@ def _rows(
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
     joined = _joined(shown, table) if is_plain else {}
-    titles = {name: title for name, target in targets.items() if (title := links.title_of(target))}
-    if titles:
-        from svc.pages.labels import Labels  # many servers never show a page
+    label_of = None
+    if targets:
+        from svc.pages.labels import titles_of  # many servers never show a page
 
-        labels = Labels()
+        label_of = titles_of(table, links)
     grouped = {} if query is None else _grouped(query, table)
 
     def cells(value: Mapping[str, Any]) -> list[Any]:
@@ -234,7 +249,7 @@ def _rows(
                 row.append(_key_cell(member, variants.with_value(grouped[name], member)))
             else:
                 row.append(foreign_cell(member, targets[name], links) if name in targets else member)
-                if name in titles and (label := labels.of(targets[name], titles[name], member)):
+                if label_of is not None and name in targets and (label := label_of(name, member)):
                     row[-1].note = label
         return row
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,21 +25,28 @@ _NOT_TOLD = frozenset(("Any", "Blob", "Bytes", "Date"))  # whose index keys do n
 
 @dataclass(slots=True)
 class FacetValue:
-    """`count`: records that have it, None where only some of them are asked for."""
+    """`count`: records that have it, None where only some of them are asked for. `label`: what the record is called that it is the key of."""
 
     text: str
     href: str
     count: int | None
+    label: str = ""
 
 
 @dataclass(slots=True)
 class Facet:
+    """`href`: of the values with their numbers as a table, of the records that the query finds."""
+
     name: str
+    href: str
     values: list[FacetValue]
 
 
-def facets_of(table: Table, attributes: list[Attribute], conditions: tuple[Filter, ...], variants: Variants) -> list[Facet]:
-    """`attributes`: of which the caller may know how often each value comes in the table. `conditions`: of the query, whose attributes are left out."""
+def facets_of(
+    table: Table, attributes: list[Attribute], conditions: tuple[Filter, ...], variants: Variants, label_of: Callable[[str, Any], str]
+) -> list[Facet]:
+    """`attributes`: of which the caller may know how often each value comes in the table. `conditions`: of the query, whose attributes are left out.
+    `label_of`: what the record is called whose key an attribute holds."""
     if variants.is_empty or table.definition.expiration is not None:  # of what has expired an index does not know
         return []
     asked = {each.path[0] for each in conditions if isinstance(each, Condition)}
@@ -50,11 +58,11 @@ def facets_of(table: Table, attributes: list[Attribute], conditions: tuple[Filte
         if len(values) < 2:
             continue
         told = [
-            FacetValue(_text(value), href, None if conditions else count)
+            FacetValue(_text(value), href, None if conditions else count, label_of(attribute.name, value))
             for value, count in sorted(values, key=lambda each: -each[1])
             if (href := variants.narrowed(attribute.name, value))
         ]
-        found.append(Facet(shortened(attribute.name, _LONGEST), told))
+        found.append(Facet(shortened(attribute.name, _LONGEST), variants.counted(attribute.name), told))
         if len(found) == MOST_FACETS:
             break
     return found

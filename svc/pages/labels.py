@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from svc.errors import BadValue
 from svc.pages.cells import shortened
+from svc.pages.collection import foreign_keys, target_table
+from svc.pages.links import Links
 from svc.store import Table
 from svc.store.values.records import projection
 
 MOST_LABELS = 500  # records that are looked up for one page
 _LONGEST = 60  # characters
+
+
+def titles_of(table: Table, links: Links) -> Callable[[str, Any], str]:
+    """A function of an attribute of a table and a key that it holds: what the record is called that this leads to, "" if that is not told."""
+    labels, targets = Labels(), {name: target_table(table, each) for name, each in foreign_keys(table).items()}
+    titles = {name: (target, title) for name, target in targets.items() if target is not None and (title := links.title_of(target))}
+    return lambda name, key: labels.of(*titles[name], key) if name in titles else ""
 
 
 class Labels:

@@ -11,7 +11,7 @@ from svc.auth.roles import rights
 from svc.auth.users import user_of
 from svc.messages import Request
 from svc.query.narrowing import view_of
-from svc.query.nodes import MAX_SORT_KEYS, Comparator, Condition, Conversion, Filter, Group, Query, SortKey
+from svc.query.nodes import MAX_SORT_KEYS, Aggregate, Comparator, Condition, Conversion, Filter, Group, Query, SortKey
 from svc.query.printer import print_parts, print_query
 from svc.query.tables import rule_members
 from svc.resources import Registration, Resources, TableResource
@@ -239,6 +239,13 @@ class Variants:
         """With the condition that an attribute has this value; "" if the language cannot say it."""
         condition = "" if self.is_empty else _equal(name, value)
         return condition and _reference(*self.conditions, condition, *self._order, *self._rest)
+
+    def counted(self, name: str) -> str:
+        """The values of an attribute with their numbers."""
+        try:
+            return "" if self.is_empty else _reference(*self.conditions, *print_parts(Query(aggregate=Aggregate("facet", ((name,),)))))
+        except ValueError:
+            return ""
 
     def with_value(self, name: str, value: Any) -> str:
         """The records behind one row of an aggregate, whose key is this value; "" if the language cannot say it."""

@@ -250,7 +250,7 @@ class Pages(ResponseBuilder):
             and registration.pattern is None
             and not _reads_paths_itself(registration.resource)
         ):
-            around = Surroundings(request, registration, self.endpoints, user_of(request), target.prefix is None)
+            around = Surroundings(request, registration, self.endpoints, user_of(request), links, target.prefix is None)
             tools = table_tools(page, rows, query, around)
         shown = {
             "page": page,

@@ -14,7 +14,8 @@ from svc.pages.cells import CELL, shortened
 from svc.pages.collection import ROWS, CollectionPage, filterable, shown_attributes
 from svc.pages.facets import Facet, facets_of
 from svc.pages.filters import ColumnForm, FilterLine, column_form, filter_line
-from svc.pages.links import Variants, conditions_of, printed
+from svc.pages.labels import titles_of
+from svc.pages.links import Links, Variants, conditions_of, printed
 from svc.query.nodes import Query
 from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, Registration
@@ -48,6 +49,7 @@ class Surroundings:
     registration: Registration
     endpoints: Mapping[str, Any]
     user: User | None
+    links: Links
     is_whole: bool
 
 
@@ -70,7 +72,9 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
         tools.opens = query.aggregate is None and around.is_whole
         if query.aggregate is None and around.is_whole and not rule_members(planned.plan.table):
             indexed = set(filterable(table, planned.visible))
-            tools.facets = facets_of(table, [each for each in attributes if each.name in indexed], conditions_of(query), variants)
+            tools.facets = facets_of(
+                table, [each for each in attributes if each.name in indexed], conditions_of(query), variants, titles_of(table, around.links)
+            )
         tools.live = _live(page, query, registration)
     tools.forms = _forms(page, planned, query, around, is_plain=is_plain)
     return tools

@@ -231,6 +231,16 @@ def test_rows_are_followed(server: Process, tmp_path: Path) -> None:
         assert "img" not in page.evaluate("[...document.querySelectorAll('main *')].map((each) => each.localName)")
         check_page(page, server)
 
+        # The connection is lost, and comes back.
+        network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        page.call("Network.emulateNetworkConditions", offline=True, **network)
+        client.patch("/Maker/m2", json={"name": "Meanwhile"}).raise_for_status()
+        page.until("document.querySelector('.banner')?.getAttribute('role') === 'alert'")
+        page.call("Network.emulateNetworkConditions", offline=False, **network)
+        page.until("!document.querySelector('.banner') && document.querySelector('table.rows').textContent.includes('Meanwhile')")
+        client.patch("/Maker/m2", json={"name": "Cedar"}).raise_for_status()
+        page.until("document.querySelector('table.rows').textContent.includes('Cedar')")
+
         # The login ends: the page leads to the form.
         page.evaluate("fetch('/logout', {method: 'POST'})")
         client.patch("/Maker/m1", json={"name": "Birch"}).raise_for_status()

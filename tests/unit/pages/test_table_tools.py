@@ -189,7 +189,7 @@ def test_values_of_attributes_that_have_few(site: Application) -> None:
     assert page.links["A"] == "?row==A" and page.links["true"] == "?isFree==true" and page.links["n1"] == "?name==n1"
     assert f"?row=={quote(HOSTILE, safe='')}" in [each.get("href") for _, each in page.elements]
     assert "m1" not in page.links, "of many values none is offered"
-    assert "A 40" in page.text
+    assert "A 40" in page.text and page.links["row"] == "?facet(row)" and "s1 First 60" in page.text
     assert len(show(site, "/Seat/?row==A&limit(100)").rows) == 41
     page = show(site, "/Seat/?row==A&sort(-price)&limit(5)&select(id,row)")
     assert page.links["n1"] == "?row==A&name==n1&sort(-price)&limit(5)&select(id,row)"
@@ -229,6 +229,18 @@ def test_the_page_reads_no_more_of_a_large_table(site: Application, monkeypatch:
 
 
 # --- pages, records, orders --------------------------------------------------------------------------------------------------------
+
+
+def test_the_total_is_told_where_an_index_knows_it(site: Application) -> None:
+    assert "40 records of 40" in show(site, "/Seat/?row==A").text
+    page = show(site, "/Seat/?row==A&limit(10)")
+    assert "Records 1 to 10 of 40" in page.text
+    assert "Records 11 to 20 of 40" in show(site, f"/Seat/{page.links['Next page']}").text
+    page = show(site, "/Seat/?price=ge=50&limit(5)")
+    assert "Records 1 to 5 of 20" in page.text
+    after = show(site, f"/Seat/{page.links['Next page']}").text
+    assert "Records 6 to 10" in after and "Records 6 to 10 of" not in after, "what is behind a cursor is not all"
+    assert "Records 1 to 10 of" not in show(site, "/Seat/?row==A&stock==null&limit(10)").text
 
 
 def test_how_many_rows(site: Application) -> None:
