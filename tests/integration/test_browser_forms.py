@@ -72,7 +72,7 @@ def check_accessible(page: Page, script: str) -> None:
 
 def test_a_record_is_inserted_edited_and_deleted(page: Page, server: Process, script: str) -> None:
     go(page, server, "/Tool/")
-    page.click("[data-key=n]")
+    page.click("[data-key=i]")
     page.until(f"document.querySelector('h1')?.textContent == 'New record of Tool' && {READY}")
     check_accessible(page, script)
     set_value(page, "#f-id", "new1")
