@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from svc.errors import ClientError, QueryError
+from svc.pages.collection import MOST_ROWS
 from svc.pages.statement import Found, StatementForm, found_page, place_of
 
 
@@ -55,7 +56,7 @@ def test_other_answers() -> None:
     page = found_page(Found(value=[{"a": 1}, {"a": 2}]))
     assert page.note == "2 rows" and page.table is not None and page.table.count == 2
     assert found_page(Found(value=[])).note == "0 rows"
-    assert found_page(Found(value=[{"a": 1}] * 200, is_cut=True)).note == "The first 200 rows"
+    assert found_page(Found(value=[{"a": 1}] * 200, is_cut=True)).note == f"The first {MOST_ROWS} rows"
     assert found_page(Found(value={"plan": "SCAN \u202e\n  x", "steps": []})).plan == "SCAN \\u202e\n  x"
     lines = found_page(Found(value={"message": "updated 1 of 1 records"})).lines
     assert lines is not None and [line.cell.text for line in lines if line.cell is not None] == ["updated 1 of 1 records"]
