@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from svc.console.confirm import Question, ask, check_typed
@@ -80,11 +81,17 @@ async def _show(page: ConsolePage, fault: Problem | None = None) -> Response:
         rows=[_row(page, database, each) for each in found[: -MOST - 1 : -1]],
         count=len(found),
         is_system=database == SYSTEM,
+        restore_command=_restore_command(database),
         may_create=bool(database) and page.may("create_backup", **here),
         may_verify=page.may("verify_backup", **here),
         may_purge=len(found) > 0 and page.may("purge_backups", **here),
         may_download=bool(database) and page.may("get_backup", **here),
     )
+
+
+def _restore_command(database: str) -> str:
+    """For a shell."""
+    return f"svc restore_backup {quote('database=' + shown(database[:_LONGEST_NAME]))}"
 
 
 async def _databases(page: ConsolePage) -> list[tuple[str, str]]:
@@ -129,7 +136,7 @@ async def _question(page: ConsolePage, database: str, wish: str, value: str) -> 
         f"{what}, takes the place of the database as it is: what was written since is lost. Back up the database first to be able to return.",
         "The database is served until everything is ready, then it is unavailable for a short time.",
         "While the tables of an application or a component are in the database, the job ends with an error: then stop the service and restore it "
-        f"with: svc restore_backup database={shown(database)} backup_id={value}",
+        f"with: {_restore_command(database)} backup_id={value}",
     ]
     return Question(f"Restore backup {value}", lines, "Restore", back, database, {"do": "restore", "backup_id": value})
 

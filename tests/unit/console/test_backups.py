@@ -136,6 +136,12 @@ def test_names_of_databases(site: ConsoleSite, name: str) -> None:
     assert back_up.status in (400, 404)
 
 
+def test_the_command_that_restores_is_one_for_a_shell(site: ConsoleSite) -> None:
+    site.node.run("create_database", database="a b'; reboot")
+    assert "svc restore_backup 'database=a b'\"'\"'; reboot'" in site.get("/console/backups?database=a%20b'%3B%20reboot").page.text
+    assert "svc restore_backup 'database=x\\u202ey'" in site.get("/console/backups?database=x%E2%80%AEy").page.text
+
+
 def test_backups_of_a_database_that_is_gone(site: ConsoleSite) -> None:
     back_up(site)
     site.node.run("drop_database", database="garden")
