@@ -13,8 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.pages.markup import cell_of, rows_of
-
 if TYPE_CHECKING:
     from jinja2 import Environment
 
@@ -81,6 +79,8 @@ def load_templates(directories: tuple[Path, ...] = ()) -> Environment:
     """The templates of the pages and of these directories, compiled; of two with one name that of the first directory. Blocks. Raises what Jinja says is
     wrong in one of them."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    from svc.pages.markup import cell_of, rows_of
 
     environment = Environment(
         loader=FileSystemLoader([*directories, _DIRECTORY]),
