@@ -18,6 +18,8 @@ CLASSES = {
         "csv_data_load",
         "csv_file_load",
         "csv_url_load",
+        "add_upload",
+        "read_upload",
         "load_upload",
         "import_from_s3",
         "export_local",
