@@ -477,3 +477,34 @@ def test_a_form_of_64_mebibytes(site: Application) -> None:
     assert send(site, "/Product/y1?_view=edit", form, files=files)[0] == 413
     site.wire = site.node.connect()  # the connection ends with that
     assert stored(site, "/Product/y1") == before
+
+
+LISTED = """
+type Free @table @export { id: Any @primaryKey name: String }
+type Pair @table @export { id: ID @primaryKey
+  frees: [ID] @indexed many: [Free] @relationship(from: "frees")
+  one: Any @indexed single: Free @relationship(from: "one") }
+"""
+
+
+def test_what_is_chosen_goes_into_lists_and_json(tmp_path: Path) -> None:
+    with application(tmp_path, "", schema=LISTED) as site:
+        assert site.ask("PUT", "/Free/5", {"name": "number"})[0] == site.ask("PUT", "/Free/%35", {"name": "text"})[0] == 204
+        assert site.ask("PUT", "/Pair/p", {"frees": ["a"]})[0] == 204
+        form = form_at(site, "/Pair/p?_view=edit")
+        for token, picked in (("frees", '"5"'), ("one", "5")):
+            page = send(site, "/Pair/p?_view=edit", form, ("_pick", token))[2]
+            page = send(site, "/Pair/p?_view=edit", forms_of(page)[0], ("_picked", picked))[2]
+            form = forms_of(page)[0]
+        assert (form["v.frees"], form["v.one"]) == ("a\n5", "5")
+        assert send(site, "/Pair/p?_view=edit", form)[0] == 303
+        body = stored(site, "/Pair/p")[0]
+        assert (body["frees"], body["one"]) == (["a", "5"], 5)
+        for forged in ("x", "[", '{"a": 1}', ""):
+            chooser = forms_of(send(site, "/Pair/p?_view=edit", form, ("_pick", "one"))[2])[0]
+            chooser.buttons.append(("_picked", forged))
+            assert send(site, "/Pair/p?_view=edit", chooser, ("_picked", forged))[0] == 200
+        form.buttons += [("_pick", "id"), ("_pick", "nothing"), ("_pick", "~zz")]
+        for token in ("id", "nothing", "~zz"):
+            assert send(site, "/Pair/p?_view=edit", form, ("_pick", token))[0] == 404
+        assert site.errors == []
