@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from collections.abc import Collection, Iterable
 from inspect import cleandoc
 from typing import Any
@@ -18,6 +19,7 @@ from svc.store.record_counts import known_count
 
 MOST_RESOURCES = 1000
 MOST_WAYS = 100  # resources whose addresses in all interfaces are told on the page
+_AT_ONCE = 50  # resources that are looked at before other requests are served
 _NEEDED = {
     "GET": ("allow_read", ("read",)),
     "POST": ("allow_create", ("insert",)),
@@ -35,11 +37,13 @@ _INTERFACES = {
 }
 
 
-def facts(resources: Resources, endpoints: Iterable[str], request: Request, *, has_login: bool) -> dict[str, Any]:
+async def facts(resources: Resources, endpoints: Iterable[str], request: Request, *, has_login: bool) -> dict[str, Any]:
     """`endpoints`: the paths at which something answers besides resources. Of resources only those that the caller may read; `form`: of
     the addresses of a class that has nothing to show at its path."""
-    found = []
-    for registration in sorted(resources.values(), key=lambda each: each.path):
+    found: list[dict[str, Any]] = []
+    for number, registration in enumerate(sorted(resources.values(), key=lambda each: each.path)):
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await sleep(0)
         if not registration.path or not is_readable(registration, request):
             continue
         resource = registration.resource

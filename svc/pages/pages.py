@@ -385,9 +385,9 @@ class Pages(ResponseBuilder):
 
     # --- pages of the server itself --------------------------------------------------------------------------------------------------
 
-    def home(self, request: Request, *, is_page: bool) -> Any:
+    async def home(self, request: Request, *, is_page: bool) -> Any:
         """What there is: as a page, or as data for other clients."""
-        found = facts(self._resources, self._endpoints_for(user_of(request)), request, has_login=self.can_log_in(request))
+        found = await facts(self._resources, self._endpoints_for(user_of(request)), request, has_login=self.can_log_in(request))
         if not is_page:
             return found
         from svc.pages.neighbours import neighbour  # few servers show it
@@ -405,7 +405,7 @@ class Pages(ResponseBuilder):
             entry["description"] = shortened(entry.get("description", ""), _LONGEST_DESCRIPTION)
         is_admin = user is not None and user.super_user
         shown = {"facts": found, "root": root, "console": neighbour(self.console_addresses(), request) if is_admin else ""}
-        return self._show(request, "home.html", {**shown, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
+        return await self._show(request, "home.html", {**shown, "title": "svc", "trail": [], "formats": [], "most": MOST_RESOURCES})
 
     def _endpoints_for(self, user: User | None) -> Iterator[str]:
         """The paths of those that may do something for a caller, as far as they say for whom they do."""
