@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from svc.pages.markup import cell_of, rows_of
+from svc.pages.markup import boxes_of, cell_of, facets_of, head_of, options_of, rows_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -90,7 +90,7 @@ def load_templates(directories: tuple[Path, ...] = ()) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {"rows_of": rows_of, "cell_of": cell_of}
+    environment.globals |= {each.__name__: each for each in (rows_of, cell_of, head_of, boxes_of, options_of, facets_of)}
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
     return environment
