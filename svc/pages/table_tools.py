@@ -76,7 +76,7 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
                 table, [each for each in attributes if each.name in indexed], conditions_of(query), variants, titles_of(table, around.links)
             )
         tools.live = _live(page, query, variants, registration)
-    tools.forms = _forms(page, planned, query, around, is_plain=is_plain)
+    tools.forms = _forms(page, planned, query, variants, around, is_plain=is_plain)
     return tools
 
 
@@ -105,17 +105,22 @@ def _files(request: Request, variants: Variants, table: str) -> list[tuple[str, 
     return [(each.upper(), f"{last}.{each}{reference}", f"{name}.{each}") for each in ("csv", "json", "ndjson")]
 
 
-def _forms(page: CollectionPage, planned: PlannedQuery, query: Query, around: Surroundings, *, is_plain: bool) -> list[AddressForm]:
+def _forms(
+    page: CollectionPage, planned: PlannedQuery, query: Query, variants: Variants, around: Surroundings, *, is_plain: bool
+) -> list[AddressForm]:
     request, table, registration = around.request, planned.table, around.registration
     columns = [column.name for column in page.table.columns]
     is_declared = not page.table.hidden and all(
         name in table.attributes and table.attributes[name].relationship is None for name in columns
     )
     limit = page.table.count if page.is_cut and query.limit is None else planned.plan.limit
+    call = "" if limit is None else f"limit({query.offset},{query.offset + limit})" if query.offset else f"limit({limit})"
+    text = variants.limited(call)[1:] + ("" if query.after is None else f"&after({query.after})")
     address = TableAddress(
         f"{request.scheme}://{request.host}{request.prefix}{request.pathname}",
         table,
-        replace(query, limit=limit if query.aggregate is None or query.aggregate.kind != "count" else None, counted=False),
+        replace(query, limit=limit, counted=False),
+        text,
         (page.start or 1) - 1 if page.start or query.after is None else None,
         not page.next and not page.first and not page.is_cut,
         columns if is_declared else None,
