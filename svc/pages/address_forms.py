@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from svc.pages.sql_form import sql_form
 from svc.query.nodes import Query, Select, SelectItem
-from svc.query.printer import print_parts, print_query
+from svc.query.printer import print_parts
 from svc.store import Table
 
 _LONGEST = 4000  # characters of an address that is repeated in other forms
@@ -28,13 +28,14 @@ class AddressForm:
 
 @dataclass(slots=True)
 class TableAddress:
-    """`base`: the address without its query. `query`: with the limit of the page. `offset`: the position of the first row, None where that is not known.
-    `is_all`: these are all rows that the query finds. `names`: the attributes that rows have, None if some are not declared. `is_whole`: of the table itself,
-    not of the keys that begin in some way, and without code of an application in front of it."""
+    """`base`: the address without its query. `query`: with the limit of the page, `text`: as text. `offset`: the position of the first row, None where that
+    is not known. `is_all`: these are all rows that the query finds. `names`: the attributes that rows have, None if some are not declared. `is_whole`: of the
+    table itself, not of the keys that begin in some way, and without code of an application in front of it."""
 
     base: str
     table: Table
     query: Query
+    text: str
     offset: int | None
     is_all: bool
     names: list[str] | None
@@ -42,12 +43,9 @@ class TableAddress:
 
 
 def address_forms(address: TableAddress, *, graphql: str, may_sql: bool) -> list[AddressForm]:
-    """None where the query has no form in an address. `graphql`: the name of the field that answers in the extended form of GraphQL, "" if there is none.
+    """`graphql`: the name of the field that answers in the extended form of GraphQL, "" if there is none.
     `may_sql`: the caller may send statements."""
-    try:
-        text = print_query(address.query)
-    except ValueError:
-        return []
+    text = address.text
     url = f"{address.base}?{text}" if text else address.base
     if len(url) > _LONGEST:
         return []

@@ -57,7 +57,7 @@ MOST_HIDDEN = 50  # names of others that are told
 MOST_NAMES = 1000  # of columns; when there are more, further rows are not searched for others
 _LONGEST_NOTE = 80  # characters of what else was selected of a joined record
 _NUMBERS = frozenset(("Int", "Long", "Float", "BigInt"))
-MOST_STEPS = 1000  # in an index, to say how many records there are
+MOST_STEPS = 200  # in an index, to say how many records there are
 MOST_CHIPS = 50  # conditions that can be removed by a link
 
 
@@ -365,11 +365,7 @@ def _add_orders(columns: list[Column], planned: PlannedQuery, query: Query, vari
         attribute = known.get(column.name)
         if attribute is None or not can_be_sorted(attribute, planned.table, query, scans=scans):
             continue
-        column.up = variants.sorted_by(column.name, descending=False)
-        column.down = variants.sorted_by(column.name, descending=True)
-        if now is not None:
-            column.further_up = variants.sorted_further(column.name, descending=False)
-            column.further_down = variants.sorted_further(column.name, descending=True)
+        column.up, column.down, column.further_up, column.further_down = variants.orders_by(column.name)
         if now is not None and now.path == (column.name,):
             column.order = "descending" if now.descending else "ascending"
 

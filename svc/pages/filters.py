@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, quote
 from svc.errors import ClientError, QueryError
 from svc.http.query_fields import query_fields
 from svc.pages.cells import CELL, shown
-from svc.pages.links import conditions_of, printed, with_conditions
+from svc.pages.links import Variants, conditions_of, printed, with_conditions
 from svc.query import QueryCache
 from svc.query.nodes import Aggregate, Comparator, Condition, Conversion, Query, Select, SelectItem
 from svc.resources import TableResource
@@ -186,9 +186,8 @@ def _with_columns(fields: list[tuple[str, str]], table: Table, queries: QueryCac
     return replace(query, select=Select(tuple([known.get(name) or SelectItem((name,)) for name in names])), after=None)
 
 
-def filter_line(query: Query, attributes: list[Attribute]) -> FilterLine:
-    """For the records of `query`. `attributes`: that conditions can speak of."""
-    text = (printed(replace(query, after=None, offset=0)) or "?")[1:]
+def filter_line(text: str, attributes: list[Attribute]) -> FilterLine:
+    """`text`: the query that there is. `attributes`: that conditions can speak of."""
     return FilterLine(text, [(written(each.name), f"[{each.type}]" if each.elements else each.type) for each in attributes])
 
 
@@ -198,8 +197,8 @@ def faulty_line(text: str, error: ClientError, attributes: list[Attribute]) -> F
         line = line_of(text)
     except ClientError:
         line = ""
-    found = filter_line(Query(), attributes)
-    found.text, found.fault, found.code = line, error.message, error.code
+    found = filter_line(line, attributes)
+    found.fault, found.code = error.message, error.code
     position = error.position if isinstance(error, QueryError) else None
     if position is not None and len(line) <= _LONGEST_LINE:
         found.position = position = min(position, len(line))
@@ -207,20 +206,17 @@ def faulty_line(text: str, error: ClientError, attributes: list[Attribute]) -> F
     return found
 
 
-def column_form(query: Query, attributes: list[Attribute]) -> ColumnForm | None:
-    """None where columns cannot be chosen. `attributes`: that the caller may see."""
+def column_form(query: Query, attributes: list[Attribute], variants: Variants) -> ColumnForm | None:
+    """None where columns cannot be chosen. `attributes`: that the caller may see. `variants`: of the query."""
     if query.aggregate is not None or (query.select is not None and query.select.shape != "object"):
         return None
-    rest, plain = printed(replace(query, after=None)), printed(replace(query, select=None, after=None))
     if query.select is None:
         names = {each.name: each.relationship is None and each.stored for each in attributes}
     else:
         names = {item.name: True for item in query.select.items}
         names |= {each.name: False for each in attributes if each.name not in names}
-    if rest is None or plain is None or len(rest) > _LONGEST_LINE:
-        return None
     columns = [(name, shown(name[:CELL]), is_chosen) for name, is_chosen in names.items()][: MOST_SHOWN - 1]
-    return ColumnForm(columns, rest[1:], "" if query.select is None else plain)
+    return ColumnForm(columns, variants.text(), "" if query.select is None else variants.whole())
 
 
 def written(name: str) -> str:

@@ -28,6 +28,7 @@ class Labels:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, Any], str] = {}
+        self._readers: dict[str, Callable[[bytes], tuple[Any, ...]]] = {}
 
     def of(self, table: Table, name: str, key: Any) -> str:
         """What the attribute `name` of the record `key` of a table says; "" if there is no such record, it is no text, or enough were looked up."""
@@ -40,11 +41,11 @@ class Labels:
             known = self._found[table.name, key] = self._read(table, name, key)
         return known
 
-    @staticmethod
-    def _read(table: Table, name: str, key: Any) -> str:
+    def _read(self, table: Table, name: str, key: Any) -> str:
         try:
             raw = table.get_raw(key)
         except BadValue:  # no key could be so
             return ""
-        value = None if raw is None else projection((name,))(raw)[0]
+        reader = self._readers.get(name) or self._readers.setdefault(name, projection((name,)))
+        value = None if raw is None else reader(raw)[0]
         return shortened(value, _LONGEST) if isinstance(value, str) and value != key else ""

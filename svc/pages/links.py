@@ -192,8 +192,8 @@ class Variants:
 
     >>> from svc.query.url import parse_query
     >>> variants = Variants(parse_query("a==1&b==2&sort(c)&limit(5,10)"))
-    >>> variants.without(0), variants.sorted_by("d", descending=True), variants.with_value("d", 5)
-    ('?b==2&sort(c)&limit(5)', '?a==1&b==2&sort(-d)&limit(5)', '?a==1&b==2&d==5')
+    >>> variants.without(0), variants.orders_by("d")[1:3], variants.with_value("d", 5)
+    ('?b==2&sort(c)&limit(5)', ('?a==1&b==2&sort(-d)&limit(5)', '?a==1&b==2&sort(c,d)&limit(5)'), '?a==1&b==2&d==5')
     """
 
     def __init__(self, query: Query) -> None:
@@ -201,39 +201,59 @@ class Variants:
         self._order: list[str] = []
         self._rest: list[str] = []
         self.is_empty = True
-        self._sort = query.sort
+        self._shape: list[str] = []  # what rows consist of
+        self._before = self._behind = ""
+        self._keys: dict[str, str] = {}  # of the order, by attribute
         try:
             conditions, order = print_parts(Query(query.where)), print_parts(Query(sort=query.sort))
-            rest = print_parts(replace(query, where=None, sort=(), after=None, offset=0))
+            shape = print_parts(Query(select=query.select, aggregate=query.aggregate))
         except ValueError:
             return
+        limit = [] if query.limit is None else [f"limit({query.limit})"]
+        rest = [*limit, *shape, *(["_count=exact"] if query.counted else [])]
         if sum(map(len, (*conditions, *order, *rest))) <= _LONGEST_REPEATED:
-            self.is_empty, self.conditions, self._order, self._rest = False, conditions, order, rest
+            self.is_empty, self.conditions, self._order, self._rest, self._shape = False, conditions, order, rest, shape
+            self._before = "".join([f"{each}&" for each in conditions])
+            self._behind = "".join([f"&{each}" for each in rest])
+            keys = order[0][len("sort(") : -1].split(",") if order else []
+            self._keys = {key.path[0] if len(key.path) == 1 else text: text for key, text in zip(query.sort, keys, strict=True)}
+
+    def text(self) -> str:
+        """The first page itself, without `?`."""
+        return "&".join([*self.conditions, *self._order, *self._rest])
+
+    def limited(self, limit: str) -> str:
+        """With another limit, "" none. `limit`: the call, and other calls behind it."""
+        return _reference(*self.conditions, *self._order, *([limit] if limit else ()), *self._shape)
+
+    def whole(self) -> str:
+        """With the columns that rows usually have."""
+        return _reference(*self.conditions, *self._order, *[each for each in self._rest if each not in self._shape])
 
     def without(self, number: int) -> str:
         """Without the condition of this number."""
         return _reference(*self.conditions[:number], *self.conditions[number + 1 :], *self._order, *self._rest)
 
-    def sorted_by(self, name: str, *, descending: bool) -> str:
-        """In another order; "" if the language cannot say it."""
-        if self.is_empty:
-            return ""
+    def orders_by(self, name: str) -> tuple[str, str, str, str]:
+        """In other orders: by an attribute, upwards and downwards; and by it as a further one, or in another direction where it is one already. "" for what the
+        language cannot say, and for the last two if there is no order."""
         try:
-            return _reference(*self.conditions, *print_parts(Query(sort=(SortKey((name,), descending),))), *self._rest)
+            down = "" if self.is_empty else print_parts(Query(sort=(SortKey((name,), True),)))[0][len("sort(") : -1]
         except ValueError:
-            return ""
+            down = ""
+        if not down:
+            return "", "", "", ""
+        up = down[1:] if not down.startswith(("--", "-%2B")) else f"+{down[1:]}"
+        return self._ordered(up), self._ordered(down), self._further(name, up), self._further(name, down)
 
-    def sorted_further(self, name: str, *, descending: bool) -> str:
-        """In the order that there is, and by a further attribute, or by one of its own in another direction; "" if the language cannot say it."""
-        key = SortKey((name,), descending)
-        keys = [key if each.path == key.path else each for each in self._sort]
-        if self.is_empty or not keys or len(keys) >= MAX_SORT_KEYS:
+    def _ordered(self, keys: str) -> str:
+        return f"?{self._before}sort({keys}){self._behind}"
+
+    def _further(self, name: str, key: str) -> str:
+        keys = self._keys
+        if not keys or (len(keys) >= MAX_SORT_KEYS and name not in keys):
             return ""
-        try:
-            order = print_parts(Query(sort=tuple(keys if key in keys else [*keys, key])))
-        except ValueError:
-            return ""
-        return _reference(*self.conditions, *order, *self._rest)
+        return self._ordered(",".join({**keys, name: key}.values()))
 
     def narrowed(self, name: str, value: Any) -> str:
         """With the condition that an attribute has this value; "" if the language cannot say it."""

@@ -12,6 +12,9 @@ from svc.pages.cells import cell_of as value_cell
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+    from svc.pages.collection import Column
+    from svc.pages.facets import Facet
+
 LONG = 40  # characters of a cell that is as wide as a paragraph
 TOGETHER = 100  # cells that are made in one piece: a tenth of a millisecond
 _PLAIN = 10**20  # integers below this are short
@@ -55,6 +58,78 @@ def rows_of(rows: Iterable[Sequence[Any]]) -> Iterator[Markup]:
             forms, texts = [], []
     if forms:
         yield Markup("".join(forms) % _escaped(texts))
+
+
+def head_of(columns: Iterable[Column]) -> Markup:
+    """A `<th>` for each column, with links that sort by it.
+
+    >>> from svc.pages.collection import Column
+    >>> print(head_of([Column("<b>", "Int")]), end="")
+    <th scope="col"><bdi>&lt;b&gt;</bdi><span class="type">Int</span></th>
+    """
+    forms: list[str] = []
+    texts: list[str] = []
+    for column in columns:
+        forms.append(f'<th scope="col" aria-sort="{column.order}"><bdi>%s</bdi>' if column.order else '<th scope="col"><bdi>%s</bdi>')
+        texts.append(column.name)
+        for href, further, order, arrow in (
+            (column.up, column.further_up, "ascending", " ↑"),
+            (column.down, column.further_down, "descending", "↓"),
+        ):
+            if href:
+                space, now = arrow[:-1], " now" if column.order == order else ""
+                data = ' data-further="%s"' if further else ""
+                forms.append(
+                    f'{space}<a class="order{now}" href="%s"{data} rel="nofollow" aria-label="Sort by %s, {order}" title="{order}">{arrow[-1]}</a>'
+                )
+                texts += (href, further, column.name) if further else (href, column.name)
+        if column.type:
+            forms.append('<span class="type">%s</span>')
+            texts.append(column.type)
+        forms.append("</th>\n")
+    return _filled(forms, texts)
+
+
+def boxes_of(columns: Iterable[tuple[str, str, bool]]) -> Markup:
+    """A box to tick for each column of a `filters.ColumnForm`."""
+    forms: list[str] = []
+    texts: list[str] = []
+    for name, text, is_chosen in columns:
+        checked = " checked" if is_chosen else ""
+        forms.append(f'<label><input type="checkbox" name="_show" value="%s"{checked}> <bdi>%s</bdi></label> ')
+        texts += (name, text)
+    return _filled(forms, texts)
+
+
+def options_of(names: Iterable[tuple[str, str]]) -> Markup:
+    """Of a list of (value, label)."""
+    texts = [text for pair in names for text in pair]
+    return _filled(['<option value="%s" label="%s"></option>'] * (len(texts) // 2), texts)
+
+
+def facets_of(facets: Iterable[Facet]) -> Markup:
+    """The values of attributes with their numbers, as the members of a `<dl>`."""
+    forms: list[str] = []
+    texts: list[str] = []
+    for facet in facets:
+        forms.append('<dt><a href="%s" title="as a table"><bdi>%s</bdi></a></dt><dd>' if facet.href else "<dt><bdi>%s</bdi></dt><dd>")
+        texts += (facet.href, facet.name) if facet.href else (facet.name,)
+        for number, value in enumerate(facet.values):
+            forms.append(f'{", " if number else ""}<a href="%s"><bdi>%s</bdi></a>')
+            texts += (value.href, value.text)
+            if value.label:
+                forms.append(" <bdi>%s</bdi>")
+                texts.append(value.label)
+            if value.count is not None:
+                forms.append(f' <span class="quiet">{value.count:,}</span>')
+        forms.append("</dd>\n")
+    return _filled(forms, texts)
+
+
+def _filled(forms: list[str], texts: list[str]) -> Markup:
+    from markupsafe import Markup
+
+    return Markup("".join(forms) % _escaped(texts))
 
 
 def cell_of(cell: Cell) -> Markup:

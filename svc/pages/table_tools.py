@@ -11,11 +11,11 @@ from svc.auth.users import User
 from svc.messages import Request
 from svc.pages.address_forms import AddressForm, TableAddress, address_forms
 from svc.pages.cells import CELL, shortened
-from svc.pages.collection import ROWS, CollectionPage, filterable, shown_attributes
+from svc.pages.collection import MOST_ROWS, ROWS, CollectionPage, filterable, shown_attributes
 from svc.pages.facets import Facet, facets_of
 from svc.pages.filters import ColumnForm, FilterLine, column_form, filter_line
 from svc.pages.labels import titles_of
-from svc.pages.links import Links, Variants, conditions_of, printed
+from svc.pages.links import Links, Variants, conditions_of
 from svc.query.nodes import Query
 from svc.query.tables import rule_members
 from svc.resources import PlannedQuery, Registration
@@ -60,23 +60,23 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
     tools, variants = TableTools(), Variants(query)
     if variants.is_empty:  # a long query, which nothing repeats
         return tools
-    tools.files = _files(around.request, query, table.name)
+    tools.files = _files(around.request, variants, table.name)
     if query.aggregate is None or query.aggregate.kind != "count":
         size = query.limit or ROWS
-        sizes = [(each, "" if each == size else printed(replace(query, limit=each, offset=0, after=None)) or "") for each in SIZES]
+        sizes = [(each, "" if each == size else variants.limited(f"limit({each})")) for each in SIZES]
         tools.sizes = sizes if page.start != 1 or page.next or page.table.count > SIZES[0] else []
     if is_plain:
         attributes = shown_attributes(table, planned.visible)
-        tools.line = filter_line(query, attributes)
-        tools.columns = column_form(query, _choosable(planned))
+        tools.line = filter_line(variants.text(), attributes)
+        tools.columns = column_form(query, _choosable(planned), variants)
         tools.opens = query.aggregate is None and around.is_whole
         if query.aggregate is None and around.is_whole and not rule_members(planned.plan.table):
             indexed = set(filterable(table, planned.visible))
             tools.facets = facets_of(
                 table, [each for each in attributes if each.name in indexed], conditions_of(query), variants, titles_of(table, around.links)
             )
-        tools.live = _live(page, query, registration)
-    tools.forms = _forms(page, planned, query, around, is_plain=is_plain)
+        tools.live = _live(page, query, variants, registration)
+    tools.forms = _forms(page, planned, query, variants, around, is_plain=is_plain)
     return tools
 
 
@@ -86,37 +86,41 @@ def _choosable(planned: PlannedQuery) -> list[Attribute]:
     return [each for each in planned.table.definition.attributes if visible is None or each.name in visible]
 
 
-def _live(page: CollectionPage, query: Query, registration: Registration) -> str:
+def _live(page: CollectionPage, query: Query, variants: Variants, registration: Registration) -> str:
     """The live query of the rows of the page, as a reference; "" where there can be none."""
-    position, limit = page.start - 1 if page.start else query.offset, query.limit or ROWS
+    position, limit = page.start - 1 if page.start else query.offset, min(query.limit or ROWS, MOST_ROWS)
     is_placed = page.start > 0 or query.after is None
     if not registration.visible("sse") or not is_placed or position + limit > _LAST_FOLLOWED:
         return ""
-    return printed(replace(query, after=None, offset=position, limit=limit, live=True, counted=False)) or ""
+    window = f"limit({position},{position + limit})" if position else f"limit({limit})"
+    return f"{variants.limited(window)}&live()"
 
 
-def _files(request: Request, query: Query, table: str) -> list[tuple[str, str, str]]:
+def _files(request: Request, variants: Variants, table: str) -> list[tuple[str, str, str]]:
     """All rows as files, which are streamed."""
-    everything = printed(replace(query, limit=None, offset=0, after=None, counted=False))
-    if everything is None:
-        return []
+    everything = variants.limited("")
     last = "./" + request.pathname.rpartition("/")[2]
     reference = everything if len(everything) > 1 else ""
     name = shortened(table.translate(_FOLDED), CELL)
     return [(each.upper(), f"{last}.{each}{reference}", f"{name}.{each}") for each in ("csv", "json", "ndjson")]
 
 
-def _forms(page: CollectionPage, planned: PlannedQuery, query: Query, around: Surroundings, *, is_plain: bool) -> list[AddressForm]:
+def _forms(
+    page: CollectionPage, planned: PlannedQuery, query: Query, variants: Variants, around: Surroundings, *, is_plain: bool
+) -> list[AddressForm]:
     request, table, registration = around.request, planned.table, around.registration
     columns = [column.name for column in page.table.columns]
     is_declared = not page.table.hidden and all(
         name in table.attributes and table.attributes[name].relationship is None for name in columns
     )
     limit = page.table.count if page.is_cut and query.limit is None else planned.plan.limit
+    call = "" if limit is None else f"limit({query.offset},{query.offset + limit})" if query.offset else f"limit({limit})"
+    text = variants.limited(call)[1:] + ("" if query.after is None else f"&after({query.after})")
     address = TableAddress(
         f"{request.scheme}://{request.host}{request.prefix}{request.pathname}",
         table,
-        replace(query, limit=limit if query.aggregate is None or query.aggregate.kind != "count" else None, counted=False),
+        replace(query, limit=limit, counted=False),
+        text,
         (page.start or 1) - 1 if page.start or query.after is None else None,
         not page.next and not page.first and not page.is_cut,
         columns if is_declared else None,

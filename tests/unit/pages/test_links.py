@@ -31,8 +31,8 @@ def test_a_query_for_one_value(value: Any, query: str) -> None:
 
 def test_another_order_begins_at_the_first_page() -> None:
     variants = Variants(parse_query("price=gt=5&sort(name)&limit(20,30)"))
-    assert variants.sorted_by("price", descending=True) == "?price=gt=5&sort(-price)&limit(10)"
-    assert Variants(Query()).sorted_by("a b<>", descending=False) == "?sort(a%20b%3C%3E)"
+    assert variants.orders_by("price")[1] == "?price=gt=5&sort(-price)&limit(10)"
+    assert Variants(Query()).orders_by("a b<>")[0] == "?sort(a%20b%3C%3E)"
 
 
 def test_conditions_one_by_one() -> None:
@@ -50,8 +50,8 @@ def test_conditions_one_by_one() -> None:
 def test_a_long_query_is_not_repeated() -> None:
     """A page has hundreds of links, and a query a thousand conditions."""
     long = Variants(parse_query("&".join(f"name!={number}" for number in range(1000))))
-    assert long.conditions == [] and not long.sorted_by("price", descending=True) and not long.with_value("name", "a")
-    assert not Variants(parse_query(f"select({','.join(map(str, range(1000)))})")).sorted_by("price", descending=False)
+    assert long.conditions == [] and not long.orders_by("price")[1] and not long.with_value("name", "a")
+    assert not Variants(parse_query(f"select({','.join(map(str, range(1000)))})")).orders_by("price")[0]
     assert not Variants(Query()).with_value("name", "a" * 5000) and not equal_to("name", "a" * 5000)
 
 
