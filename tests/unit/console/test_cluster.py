@@ -72,7 +72,9 @@ def test_other_addresses_and_rights(site: ConsoleSite) -> None:
     assert site.post("/console/cluster/add", {"hostname": "x"}, token=None).status == 403
     bob = site.node.user("bob", {"operations": ["cluster_status"]})
     answer = site.get("/console/cluster", bob)
-    assert answer.status == 200 and [each["action"] for tag, each in answer.page.elements if tag == "form"] == ["./logout"]
+    assert answer.status == 200 and [each["action"] for tag, each in answer.page.elements if tag == "form" and "action" in each] == [
+        "./logout"
+    ]
     own = answer.page.find("input", name="_token")["value"]
     assert site.get("/console/cluster/remove/x", bob).status == 404
     assert site.post("/console/cluster/add", {"hostname": "x"}, bob, token=own).status == 403

@@ -82,7 +82,7 @@ def test_only_what_the_caller_may_is_offered(site: ConsoleSite) -> None:
     bob = site.node.user("bob", {"operations": ["get_status"]})
     answer = site.get("/console/instances", bob)
     assert answer.status == 200 and "Restart the server" not in answer.page.links
-    assert [each.get("action") for tag, each in answer.page.elements if tag == "form"] == ["./logout"]
+    assert [each["action"] for tag, each in answer.page.elements if tag == "form" and "action" in each] == ["./logout"]
     token = answer.page.find("input", name="_token")["value"]
     assert site.get("/console/instances/restart", bob).status == 404
     for action in ("unavailable", "reload"):

@@ -23,7 +23,7 @@ READ = {"read": True, "insert": False, "update": False, "delete": False, "attrib
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleSite]:
     made = ConsoleSite(tmp_path_factory.mktemp("console"))
     made.node.run("create_table", database="garden", table="plant", primary_key="id")
-    made.node.run("insert", database="garden", table="plant", records=[{"id": n, "name": f"n{n}"} for n in range(300)])
+    made.node.run("insert", database="garden", table="plant", records=[{"id": n, "name": f"n{n}"} for n in range(700)])
     yield made
     made.close()
 
@@ -115,7 +115,7 @@ def test_an_operation_is_run_by_its_form(site: ConsoleSite) -> None:
 def test_a_body_is_run_as_it_is(site: ConsoleSite) -> None:
     body = '{"operation": "describe_table",\r\n "database": "garden", "table": "plant"}'
     answer = site.post(path(), {".body": body})
-    assert answer.status == 200 and '"record_count": 300' in answer.page.text and "describe_table" in answer.page.text
+    assert answer.status == 200 and '"record_count": 700' in answer.page.text and "describe_table" in answer.page.text
     assert area(answer, ".body").replace("&#34;", '"') == body.replace("\r\n", "\n")
 
 
@@ -123,9 +123,9 @@ def test_of_many_rows_the_first_are_shown_and_all_are_sent_as_a_file(site: Conso
     form = {"database": "garden", "table": "plant", "query": "select(id,name)"}
     answer = site.post(path("search_by_conditions"), form)
     assert answer.status == 200, answer.page.text
-    assert len(answer.page.rows) == MOST_ROWS + 1 and "The first 200 rows" in answer.page.text and "Download as CSV" in answer.page.text
+    assert len(answer.page.rows) == MOST_ROWS + 1 and "The first 500 rows" in answer.page.text and "Download as CSV" in answer.page.text
     file = site.post(path("search_by_conditions"), form | {"as": "json"})
-    assert len(json.loads(file.body)) == 300
+    assert len(json.loads(file.body)) == 700
     assert ("Content-Disposition", 'attachment; filename="search_by_conditions.json"') in file.headers
     csv = site.post(path("search_by_conditions"), form | {"as": "csv"})
     assert csv.body.splitlines()[0] == b'"id","name"' and len(csv.body.splitlines()) == 301

@@ -23,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConsoleSite]:
     node.node.statements = Statements(lambda: SqlEngine(node.store, node.executor), 10_000, node.clock)
     for table in ("plant", "safe"):
         node.run("create_table", database="garden", table=table, primary_key="id")
-    node.run("insert", database="garden", table="plant", records=[{"id": n, "name": f"n{n}"} for n in range(300)])
+    node.run("insert", database="garden", table="plant", records=[{"id": n, "name": f"n{n}"} for n in range(700)])
     yield made
     made.close()
     node.node.statements.close()
@@ -53,7 +53,7 @@ def test_rows_of_a_query(site: ConsoleSite) -> None:
 
 def test_of_many_rows_the_first_are_shown_and_all_are_sent_as_a_file(site: ConsoleSite) -> None:
     answer = ask(site, "SELECT id FROM garden.plant")
-    assert len(answer.page.rows) == MOST_ROWS + 1 and "The first 200 rows" in answer.page.text
+    assert len(answer.page.rows) == MOST_ROWS + 1 and "The first 500 rows" in answer.page.text
     file = ask(site, "SELECT id FROM garden.plant", **{"as": "csv"})
     assert len(file.body.splitlines()) == 301 and ("Content-Disposition", 'attachment; filename="sql.csv"') in file.headers
 
