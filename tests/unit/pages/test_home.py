@@ -9,6 +9,7 @@ import pytest
 
 from svc.auth.roles import Role
 from svc.auth.users import User
+from svc.pages import views
 from tests.support.application import ADMIN, Application, application
 from tests.support.pages import BROWSER, Parsed
 from tests.support.statements import FakeEngine, statements_of
@@ -131,3 +132,13 @@ def test_super_users_find_the_console(site: Application) -> None:
     site.node.as_user(ADMIN)
     pages.console_addresses = tuple
     assert "The console" not in page(site).links
+
+
+def test_a_new_record_is_offered_to_who_may_make_one(site: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "VIEWS", {"new": "svc.pages.editing"})
+    assert page(site).links["New record of Flight"] == "./Flight/?_view=new"
+    as_role(site, Flight={"read": True}, Seat={"read": True, "insert": True})
+    shown = page(site)
+    assert "New record of Seat" in shown.links and "New record of Flight" not in shown.links
+    monkeypatch.setattr(views, "VIEWS", {})
+    assert "New record of Seat" not in page(site).links
