@@ -60,7 +60,7 @@ OPTIONAL_SECTIONS = frozenset({"replication"})
 UNSERVED = frozenset({"replication.replicateTo", "replication.mtls.certificateVerification"})
 """Sections and settings of parts that this version does not have."""
 
-SECRETS = frozenset({"mail.password"})
+SECRETS = frozenset({"mail.password", "replication.credentials"})
 """Settings that no operation shows, and no application sees."""
 
 HIDDEN = "***"

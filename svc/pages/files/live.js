@@ -150,6 +150,7 @@ function turn(isFirst = false) {
 function swap(id, fresh) {
   const section = find(id);
   if (!section || !fresh) return;
+  document.dispatchEvent(new CustomEvent("arriving", { detail: fresh })); // what other scripts make of a page is made of it, too
   section.querySelectorAll(".changed").forEach((row) => row.classList.remove("changed"));
   const focus = document.activeElement;
   const changes = { rows: new Set(), gone: 0 };

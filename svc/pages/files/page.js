@@ -7,6 +7,17 @@ export function tell(text) {
   if (status) status.textContent = text;
 }
 
+/** Times in the zone of the reader: the server writes them in UTC, which stays in the title. */
+function localTimes(root) {
+  for (const each of root.querySelectorAll("time[datetime]")) {
+    const moment = new Date(each.dateTime);
+    if (!Number.isNaN(moment.getTime())) each.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  }
+}
+
+localTimes(document);
+document.addEventListener("arriving", ({ detail }) => localTimes(detail));
+
 for (const button of document.querySelectorAll("[data-copy]")) {
   button.hidden = false;
   button.addEventListener("click", async () => {

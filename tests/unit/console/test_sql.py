@@ -55,7 +55,7 @@ def test_of_many_rows_the_first_are_shown_and_all_are_sent_as_a_file(site: Conso
     answer = ask(site, "SELECT id FROM garden.plant")
     assert len(answer.page.rows) == MOST_ROWS + 1 and "The first 500 rows" in answer.page.text
     file = ask(site, "SELECT id FROM garden.plant", **{"as": "csv"})
-    assert len(file.body.splitlines()) == 301 and ("Content-Disposition", 'attachment; filename="sql.csv"') in file.headers
+    assert len(file.body.splitlines()) == 701 and ("Content-Disposition", 'attachment; filename="sql.csv"') in file.headers
 
 
 def test_no_rows(site: ConsoleSite) -> None:
