@@ -87,8 +87,6 @@ class Links:
 
     def record_at(self, registration: Registration, key: Any) -> str:
         resource = registration.resource
-        if type(key) is str and key.isascii() and key.isalnum() and not getattr(resource, "untyped_keys", False):
-            return self._at(registration, key)  # nothing in it could be read as something else
         key = tuple(key) if isinstance(key, list) else key
         parts = key if isinstance(key, tuple) else (key,)
         if not parts or not all(type(part) in (str, int, float) and part != "" for part in parts):
@@ -98,6 +96,16 @@ class Links:
         except (ValueError, ArithmeticError):  # a part of a character, an invalid number
             return ""
         return self._at(registration, path)
+
+    def prefix(self, registration: Registration) -> str:
+        """What a key of letters and digits has to follow to be the address of its record: nothing in it could be read as something else, and nothing else
+        answers below the address. "" where that is not so."""
+        if getattr(registration.resource, "untyped_keys", False) or registration.pattern is not None or not registration.path:
+            return ""
+        path = self._resources.path_to(registration.path, "")
+        if any(each.path.startswith(f"{registration.path}/") or each.pattern is not None for each in self._resources.values()):
+            return ""
+        return "" if any(each.startswith(path) for each in self._resources.reserved) else self._root + path[1:]
 
     def _at(self, registration: Registration, relative: str) -> str:
         return self._root + self._resources.path_to(registration.path, relative)[1:]
