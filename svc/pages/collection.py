@@ -100,7 +100,8 @@ class Rows:
 @dataclass(slots=True)
 class CollectionPage:
     """`first`, `previous`, `next`: addresses, "" where there are none. `start`: the number of the first row in all pages, 0 where that is not known.
-    `is_cut`: there are more rows and no next page. `total`: records that the query finds, None where that is not known. `noun`: of a row."""
+    `is_cut`: there are more rows and no next page. `total`: records that the query finds, None where that is not known. `noun`: of a row.
+    `variants`: of its query."""
 
     table: Rows
     noun: str = "record"
@@ -113,6 +114,7 @@ class CollectionPage:
     total: int | None = None
     filter: FilterForm | None = None
     count: CountForm | None = None
+    variants: Variants | None = None
 
 
 def limited(query: Query) -> Query | None:
@@ -142,7 +144,7 @@ def collection_page(
     table = planned.table
     variants = None if query is None else Variants(query)
     rows = _rows(planned, values, query, variants, registration, links)
-    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row", is_cut=is_cut)
+    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row", is_cut=is_cut, variants=variants)
     if query is None or variants is None:
         return page
     if query.aggregate is None:
@@ -231,11 +233,11 @@ def _rows(
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
     joined = _joined(shown, table) if is_plain else {}
-    label_of = None
+    labels = None
     if targets:
-        from svc.pages.labels import titles_of  # many servers never show a page
+        from svc.pages.labels import Labels  # many servers never show a page
 
-        label_of = titles_of(table, links)
+        labels = Labels(table, links)
     grouped = {} if query is None else _grouped(query, table)
 
     makers: list[tuple[str, Callable[[Any], Any] | None]] = []
@@ -248,7 +250,7 @@ def _rows(
         elif name in grouped and variants is not None:
             make = _group_maker(grouped[name], variants)
         elif name in targets:
-            make = _foreign_maker(targets[name], links, None if label_of is None else partial(label_of, name))
+            make = _foreign_maker(targets[name], links, None if labels is None else labels.of(name))
         makers.append((name, make))
 
     def cells(value: Mapping[str, Any]) -> list[Any]:

@@ -53,6 +53,7 @@ class Links:
         self._resources = resources
         self._request = request
         self._root = root
+        self._titles: dict[str, str] = {}
         self._tables: dict[str, Registration] | None = None  # by database and name, those that answer and that the caller may read
 
     def collection(self, table: Table) -> str:
@@ -74,6 +75,12 @@ class Links:
     def title_of(self, table: Table) -> str:
         """The attribute that records of a table are called by; "" if there is none, or the caller may not read it of each record, or code of an application
         has a say in it."""
+        known = self._titles.get(_identity(table))
+        if known is None:
+            known = self._titles[_identity(table)] = self._find_title(table)
+        return known
+
+    def _find_title(self, table: Table) -> str:
         registration, user = self.registration(table), user_of(self._request)
         if registration is None or hasattr(registration.resource, "application") or rule_members(view_of(user, table)):
             return ""

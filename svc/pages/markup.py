@@ -113,6 +113,17 @@ def _boxes_of(columns: tuple[tuple[str, str, bool], ...]) -> Markup:
     return _filled(forms, texts)
 
 
+def select_of(names: Iterable[tuple[str, str]], chosen: str = "") -> Markup:
+    """The `<option>`s of a list of (value, text) to choose one of."""
+    return _select_of(tuple(names), chosen)
+
+
+@lru_cache(64)
+def _select_of(names: tuple[tuple[str, str], ...], chosen: str) -> Markup:
+    forms = [f'<option value="%s"{" selected" if value == chosen else ""}>%s</option>' for value, _ in names]
+    return _filled(forms, [text for pair in names for text in pair])
+
+
 def options_of(names: Iterable[tuple[str, str]]) -> Markup:
     """Of a list of (value, label)."""
     return _options_of(tuple(names))
