@@ -77,11 +77,6 @@ def chosen_password(form: SentForm) -> tuple[str, bool]:
     return form.text("password"), False
 
 
-async def confirm(page: ConsolePage, title: str, sentences: list[str], button: str, back: str, **values: Any) -> Response:
-    """The page that asks before something is destroyed. What it sends has `action` "confirm"."""
-    return await page.show("people_confirm.html", title=shortened(title, 300), sentences=sentences, button=button, back=back, **values)
-
-
 async def show_secret(page: ConsolePage, title: str, label: str, secret: str, back: str, sentences: list[str]) -> Response:
     """The answer to a form that has made a secret: it is in this answer only, in no address and no log."""
     return await page.show("people_secret.html", title=shortened(title, 300), label=label, secret=secret, back=back, sentences=sentences)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, ROWS, Listed, address, confirm, moment, name_in
+from svc.console.people import LONGEST_NAME, ROWS, Listed, address, moment, name_in
 from svc.errors import NotFound, Problem
 from svc.messages import Response
 from svc.operations.application_accounts import NO_ACCOUNTS
@@ -105,4 +106,10 @@ async def _confirm_remove(page: ConsolePage, name: str, fault: Problem | None = 
         "The user and the record of the account are removed, with its sessions, tokens, API keys and logins with providers.",
         "Other records of the application stay, but for those that the schema removes with it.",
     ]
-    return await confirm(page, f"Remove the account {name}?", sentences, "Remove the account", address(page, "accounts", name), fault=fault)
+    return await ask(
+        page,
+        Question(
+            f"Remove the account {name}?", sentences, "Remove the account", address(page, "accounts", name), fields={"action": "confirm"}
+        ),
+        fault,
+    )

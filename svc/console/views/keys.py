@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, confirm, listed, moment, name_in, show_secret
+from svc.console.people import LONGEST_NAME, address, listed, moment, name_in, show_secret
 from svc.console.views.users import role_names
 from svc.errors import NotFound, Problem
 from svc.messages import Response
@@ -100,4 +101,4 @@ async def _confirm_revoke(page: ConsolePage, name: str, fault: Problem | None = 
         f"It has the rights of {row['whose']}, begins with {key['prefix']}, and was used last: {row['last_used'] or 'never'}.",
         "It counts for nothing from the next request on, at every process; what streams to its bearer ends.",
     ]
-    return await confirm(page, f"Revoke the API key {name}?", sentences, "Revoke the key", page.at("keys"), fault=fault)
+    return await ask(page, Question(f"Revoke the API key {name}?", sentences, "Revoke the key", page.at("keys")), fault)

@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl
 
 from svc.auth.roles import rights
 from svc.auth.users import ANONYMOUS
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, confirm, listed, moment, name_in, plural
+from svc.console.people import LONGEST_NAME, address, listed, moment, name_in, plural
 from svc.console.role_json import read_json, written_json
 from svc.console.role_matrix import (
     MOST_ATTRIBUTES,
@@ -157,7 +158,7 @@ async def _confirm_drop(page: ConsolePage, role: Mapping[str, Any], fault: Probl
         users = sum(user["role"] is not None and user["role"]["id"] == role["id"] for user in await page.run("list_users"))
         sentences.insert(0, f"{plural(users, 'user')} {'has' if users == 1 else 'have'} this role.")
     back = address(page, "roles", _name(role))
-    return await confirm(page, f"Drop the role {_name(role)}?", sentences, "Drop the role", back, fault=fault)
+    return await ask(page, Question(f"Drop the role {_name(role)}?", sentences, "Drop the role", back, fields={"action": "confirm"}), fault)
 
 
 # --- the matrix ---------------------------------------------------------------------------------------------------------------------------

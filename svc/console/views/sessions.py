@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, confirm, listed, moment, name_in
+from svc.console.people import LONGEST_NAME, address, listed, moment, name_in
 from svc.errors import NotFound, Problem
 from svc.messages import Response
 from svc.operations.sessions import MOST
@@ -69,8 +70,8 @@ async def _confirm_one(page: ConsolePage, handle: str, fault: Problem | None = N
         sentences.insert(0, f"It is a session of {shortened(each['username'], 100)}{begun}.")
         if each["is_own"]:
             sentences.append("It is your own: you are logged out.")
-    return await confirm(
-        page, f"End the session {handle.partition('-')[0]}?", sentences, "End the session", page.at("sessions"), fault=fault
+    return await ask(
+        page, Question(f"End the session {handle.partition('-')[0]}?", sentences, "End the session", page.at("sessions")), fault
     )
 
 
@@ -78,6 +79,6 @@ async def _confirm_all(page: ConsolePage, username: str, fault: Problem | None =
     sentences = ["The tokens of the user end with them. The password and the API keys stay."]
     if username == page.user.username:
         sentences.append("It is you: you are logged out.")
-    return await confirm(
-        page, f"End all sessions of {username}?", sentences, "End all sessions and tokens", page.at("sessions"), fault=fault
+    return await ask(
+        page, Question(f"End all sessions of {username}?", sentences, "End all sessions and tokens", page.at("sessions")), fault
     )

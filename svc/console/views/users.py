@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.effective_rights import effective_rights
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, chosen_password, confirm, listed, moment, name_in, plural, show_secret
+from svc.console.people import LONGEST_NAME, address, chosen_password, listed, moment, name_in, plural, show_secret
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
@@ -190,7 +191,11 @@ async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = No
         sentences.append("It is an account of an application: the record of the account is removed with it.")
     if name == page.user.username:
         sentences.append("This is you: you are logged out, and cannot log in again as this user.")
-    return await confirm(page, f"Drop the user {name}?", sentences, "Drop the user", address(page, "users", name), fault=fault)
+    return await ask(
+        page,
+        Question(f"Drop the user {name}?", sentences, "Drop the user", address(page, "users", name), fields={"action": "confirm"}),
+        fault,
+    )
 
 
 # --- adding -------------------------------------------------------------------------------------------------------------------------------
