@@ -7,7 +7,8 @@ from typing import Any
 
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, ROWS, Listed, address, moment, name_in
+from svc.console.people import LONGEST_NAME, ROWS, Listed, address, name_in
+from svc.console.texts import iso_of
 from svc.errors import NotFound, Problem
 from svc.messages import Response
 from svc.operations.application_accounts import NO_ACCOUNTS
@@ -73,7 +74,7 @@ def _row(page: ConsolePage, account: Mapping[str, Any]) -> dict[str, Any]:
         "logins": [
             shortened(each["provider"] + (f" ({each['email']})" if each["email"] else ""), LONGEST_NAME) for each in account["logins"][:20]
         ],
-        "created": moment(account["created"]),
+        "created": iso_of(account["created"]),
     }
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, listed, moment, name_in, show_secret
+from svc.console.people import LONGEST_NAME, address, listed, name_in, show_secret
+from svc.console.texts import iso_of
 from svc.console.views.users import role_names
 from svc.errors import NotFound, Problem
 from svc.messages import Response
@@ -56,10 +57,10 @@ def _row(page: ConsolePage, key: Mapping[str, Any], may_revoke: bool) -> dict[st
             LONGEST_NAME,
         ),
         "active": key["active"],
-        "created": moment(key["created"]),
+        "created": iso_of(key["created"]),
         "created_by": shortened(str(key["created_by"] or ""), LONGEST_NAME),
-        "expires": moment(key["expires"]),
-        "last_used": moment(key["last_used"]),
+        "expires": iso_of(key["expires"]),
+        "last_used": iso_of(key["last_used"]),
         "revoke": address(page, "keys", key["name"]) if may_revoke else "",
     }
 

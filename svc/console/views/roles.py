@@ -11,7 +11,7 @@ from svc.auth.roles import rights
 from svc.auth.users import ANONYMOUS
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, listed, moment, name_in, plural
+from svc.console.people import LONGEST_NAME, address, listed, name_in
 from svc.console.role_json import read_json, written_json
 from svc.console.role_matrix import (
     MOST_ATTRIBUTES,
@@ -29,6 +29,7 @@ from svc.console.role_matrix import (
     shown_field,
     table_rows,
 )
+from svc.console.texts import iso_of, plural
 from svc.errors import ClientError, NotFound, Problem, Refusal
 from svc.messages import Response
 from svc.operations.grants import file_of
@@ -109,7 +110,7 @@ async def _list(page: ConsolePage) -> Response:
             "users": plural(users[role["id"]], "user"),
             "users_href": page.at("users", role=_name(role)),
             "what": shortened(_what(role), 300),
-            "changed": moment(role.get("__updatedtime__")),
+            "changed": iso_of(role.get("__updatedtime__")),
         }
         for role in found.rows
     ]
