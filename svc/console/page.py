@@ -162,7 +162,7 @@ class ConsolePage:
         common: dict[str, Any] = {
             "frame": frame_of(self.request, has_login=False),
             "title": title or self.place.title,
-            "trail": [],
+            "trail": [(self.place.title, ROOT[1:] + self.place.path)] if title and title != self.place.title else [],
             "console": self.root,
             "place": self.place,
             "groups": self._groups(),
