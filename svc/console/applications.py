@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import quote
 
 from svc.console.page import ConsolePage
-from svc.errors import AccessViolation
 from svc.messages import Response
 from svc.pages.cells import shortened
 from svc.pages.frame import SECURITY
@@ -108,9 +107,3 @@ async def begin(page: ConsolePage, fields: dict[str, Any]) -> Response:
     started = await page.run("deploy_component", **fields, wait=False)
     record = await page.run("get_deployment", deployment_id=started["deployment_id"])
     return page.see_other(f"{address_of(record['project'])}/deployments/{started['deployment_id']}")
-
-
-def require(page: ConsolePage, operation: str) -> None:
-    """A form is not shown to who may not send it."""
-    if not page.may(operation):
-        raise AccessViolation(page.user)

@@ -11,7 +11,7 @@ from asyncio import sleep
 from collections.abc import AsyncIterator
 from typing import Any
 
-from svc.console.applications import address_of, attachment, begin, components, deployments_of, reasons_of, require, state_of, status_of
+from svc.console.applications import address_of, attachment, begin, components, deployments_of, reasons_of, state_of, status_of
 from svc.console.page import ConsolePage
 from svc.console.views import application_files, deployments
 from svc.console.wrong import at_fields
@@ -103,7 +103,7 @@ async def _list(page: ConsolePage) -> Response:
 
 
 async def _deploy_form(page: ConsolePage, name: str, form: SentForm | None = None, fault: Problem | None = None) -> Response:
-    require(page, "deploy_component")
+    page.require("deploy_component")
     given = page.fields if form is None else form.fields
     values = {option: given.get(option, "") for option in _OPTIONS}
     return await page.show(
@@ -150,7 +150,7 @@ async def _deploy(page: ConsolePage, form: SentForm, name: str) -> Response:
 
 
 async def _add_form(page: ConsolePage, form: SentForm | None = None, fault: Problem | None = None) -> Response:
-    require(page, "add_component")
+    page.require("add_component")
     form = form or SentForm()
     return await page.show(
         "add_application.html",
@@ -172,7 +172,7 @@ async def _add(page: ConsolePage, form: SentForm) -> Response:
 
 async def _drop_form(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
     """Of a file without its name typed in, of an application with it."""
-    require(page, "drop_component")
+    page.require("drop_component")
     file = page.fields.get("file", "")
     return await page.show(
         "drop_application.html",

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from svc.config.reference import has_effect, section_of
 from svc.config.setting import Setting
 from svc.config.settings import BY_NAME
-from svc.console.applications import require, restart_reasons
+from svc.console.applications import restart_reasons
 from svc.console.page import ConsolePage
 from svc.console.settings import ShownSettings, control_of, sent_value, typed_text
 from svc.errors import ClientError, NotFound, Problem
@@ -95,7 +95,7 @@ def _version(settings: ShownSettings, row: Setting) -> str:
 async def send(page: ConsolePage) -> Response:
     row, form = _setting(page), page.form
     assert form is not None
-    require(page, "set_configuration")
+    page.require("set_configuration")
     try:
         if _version(await _settings(page), row) != form.text("version"):
             raise ClientError(f"'{row.name}' was changed by somebody else since it was opened here. Nothing is written yet", 409)
