@@ -130,9 +130,9 @@ class ConsolePage:
             return False
         return True
 
-    def require(self, operation: str) -> None:
-        """A form is not shown to who may not send it: raises AccessViolation."""
-        if not self.may(operation):
+    def require(self, operation: str, **fields: Any) -> None:
+        """Raise AccessViolation for who may not run it: a form is not shown to who may not send it, and does not ask them for more."""
+        if not self.may(operation, **fields):
             raise AccessViolation(self.user)
 
     # --- answers ---------------------------------------------------------------------------------------------------------------------

@@ -135,6 +135,7 @@ def _what(role: Mapping[str, Any]) -> str:
 
 
 async def _new(page: ConsolePage, source: Mapping[str, Any] | None, fault: Problem | None = None) -> Response:
+    page.require("add_role")
     title = "Add a role" if source is None else f"Copy the role {shortened(_name(source), LONGEST_NAME)}"
     name = "" if page.form is None else page.form.text("role")
     return await page.show("role_add.html", title=title, fault=fault, name=name, is_copy=source is not None, back=page.at("roles"))
@@ -154,6 +155,7 @@ async def _add(page: ConsolePage, source: Mapping[str, Any] | None) -> Response:
 
 
 async def _confirm_drop(page: ConsolePage, role: Mapping[str, Any], fault: Problem | None = None) -> Response:
+    page.require("drop_role")
     sentences = ["A role of active users, or of API keys that count, is not dropped: give them another one first."]
     if page.may("list_users"):
         users = sum(user["role"] is not None and user["role"]["id"] == role["id"] for user in await page.run("list_users"))
