@@ -1,4 +1,4 @@
-"""A person works in Chromium with pages that a real server makes: the table of what has to be seen (contract: extras §4.4), row by row, then one way
+"""A person works in Chromium with pages that a real server makes: what they have to see, row by row, then one way
 through all of it by the keyboard alone, and the same with scripts switched off.
 
 Which test shows which row:
