@@ -165,6 +165,7 @@ def test_following(site: ConsoleSite) -> None:
     answer = site.get("/console/logs?" + plain.page.links["Follow"].partition("?")[2])
     page = answer.page
     assert page.find("section", id="log")["data-poll"] == "2" and "hidden" in page.find("button", **{"data-hold": "log"})
+    assert page.reload == "3" and plain.page.reload == ""
     assert messages(answer) == ["a"] and len([1 for tag, _ in page.elements if tag == "script"]) == 2
     assert page.links["Stop following"] == "./logs?level=error&tag=shop"
     write(site, line(2, "b", "error", " [shop]") + line(3, "c"))
