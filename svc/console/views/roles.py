@@ -36,6 +36,7 @@ from svc.operations.grants import file_of
 from svc.operations.operation import CATEGORIES
 from svc.operations.operation_lists import GROUPS
 from svc.operations.registry import all_operations
+from svc.operations.threads import in_thread
 from svc.pages.cells import shortened
 from svc.store.system import SYSTEM
 
@@ -83,6 +84,11 @@ async def _find(page: ConsolePage, name: str) -> dict[str, Any]:
                 found: dict[str, Any] = role
                 return found
     raise NotFound(f"There is no role {name}")
+
+
+async def _seen(role: Mapping[str, Any]) -> str:
+    """Its fingerprint; made in a thread, for a role may name tens of thousands of attributes."""
+    return await in_thread(lambda: fingerprint(role))
 
 
 def _name(role: Mapping[str, Any]) -> str:
@@ -241,7 +247,7 @@ async def _matrix(
             None if structure is None else [each["name"] for each in structure],
             None if operations is None else _names(operations),
         ),
-        "seen": fingerprint(role),
+        "seen": await _seen(role),
         "structure": structure,
         "structure_kind": _structure_kind(permission),
         "operations": operations,
@@ -354,7 +360,7 @@ async def _save_matrix(page: ConsolePage, role: Mapping[str, Any]) -> Response:
     form, name = page.form, _name(role)
     assert form is not None
     permission, faults = applied(_permission(role), form.fields)
-    if form.text("seen") != fingerprint(role):
+    if form.text("seen") != await _seen(role):
         return await _matrix(page, role, permission, CHANGED, changes=differences(_permission(role), permission) or ["nothing"])
     if faults.by_place:
         return await _matrix(page, role, permission, ClientError("The form cannot be saved so"), faults.by_place)
@@ -394,7 +400,7 @@ async def _json(
         position=position,
         permission=permission,
         access=access,
-        seen=fingerprint(role),
+        seen=await _seen(role),
         may_alter=page.may("alter_role"),
         faulty=_sentences(fault, []),
         changes=[shortened(line, _LONGEST_LINE) for line in changes or ()],
@@ -414,7 +420,7 @@ async def _save_json(page: ConsolePage, role: Mapping[str, Any]) -> Response:
         except ClientError as fault:
             return await _json(page, role, ClientError(f"{name}: {fault.message}"), name)
     permission = read["permission"]
-    if form.text("seen") != fingerprint(role):
+    if form.text("seen") != await _seen(role):
         changes = differences(_permission(role), permission) if isinstance(permission, dict) else ["nothing that can be saved"]
         return await _json(page, role, CHANGED, changes=changes or ["nothing"])
     if read.get("access") == role.get("access"):
