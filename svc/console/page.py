@@ -21,7 +21,7 @@ from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
-from svc.pages.frame import PAIRS, SECURITY, frame_of
+from svc.pages.frame import NO_STORE, PAIRS, SECURITY, frame_of
 from svc.pages.sent_form import SentForm
 from svc.pages.tokens import form_token
 from svc.resources import RequestTarget
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 ROOT = "/console/"
 _LONGEST_FAULT = 5000
-_NO_STORE = ("Cache-Control", "no-store")
 
 
 def root_of_console(path: str) -> str:
@@ -158,7 +157,7 @@ class ConsolePage:
         **values: Any,
     ) -> Response:
         """A page. `fault`: why what was sent was refused; its template shows `{{ fault }}`, a text, and `{{ faults }}`, what its object says besides."""
-        own: HeaderPairs = [_NO_STORE, *(pairs or ()), *(() if fault is None else fault.headers)]
+        own: HeaderPairs = [NO_STORE, *(pairs or ()), *(() if fault is None else fault.headers)]
         common: dict[str, Any] = {
             "frame": frame_of(self.request, has_login=False),
             "title": title or self.place.title,
@@ -182,7 +181,7 @@ class ConsolePage:
 
     def see_other(self, path: str, note: str = "", **fields: str) -> Response:
         """Where a form leads: a page of the console. `note`: what was done, which the page says."""
-        return Response(None, 303, pairs=[("Location", self.at(path, **fields, note=note)), _NO_STORE])
+        return Response(None, 303, pairs=[("Location", self.at(path, **fields, note=note)), NO_STORE])
 
     def _groups(self) -> list[tuple[str, list[Place]]]:
         """The places that the caller sees, in their groups."""
