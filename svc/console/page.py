@@ -22,6 +22,7 @@ from svc.operations.registry import by_name
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
 from svc.pages.frame import NO_STORE, PAIRS, SECURITY, frame_of
+from svc.pages.neighbours import neighbour
 from svc.pages.sent_form import SentForm
 from svc.pages.tokens import form_token
 from svc.resources import RequestTarget
@@ -140,6 +141,11 @@ class ConsolePage:
         """A relative address of the console. `path`: below its root, percent-encoded; `fields`: of its query, those that are empty are left out."""
         query = urlencode({name: value for name, value in fields.items() if value})
         return f"{self.root}{path}" + (f"?{query}" if query else "")
+
+    @property
+    def application_root(self) -> str:
+        """The root of the application port as the reader reaches it; "" if that is not known."""
+        return neighbour(self.node.addresses().get("applications", ()), self.request)
 
     @property
     def root(self) -> str:
