@@ -10,7 +10,7 @@ from urllib.parse import quote
 from svc.auth.roles import rights
 from svc.console.confirm import ask
 from svc.console.page import ConsolePage
-from svc.console.texts import application_root, bytes_text, iso_of, table_address, whole
+from svc.console.texts import bytes_text, iso_of, table_address, whole
 from svc.console.views.database_forms import TABLE_FORM, done, question_of, table_form
 from svc.errors import NotFound, Problem
 from svc.messages import Response
@@ -107,7 +107,7 @@ async def _show_tree(page: ConsolePage, fault: Problem | None) -> Response:
     found: dict[str, Any] = await page.run("describe_all")
     if page.may("describe_database", database=SYSTEM):
         found[SYSTEM] = await page.run("describe_database", database=SYSTEM)
-    root = application_root(page)
+    root = page.application_root
     rows = [_database(page, name, tables, root, MOST_TABLES) for name, tables in list(found.items())[:MOST_DATABASES]]
     return await page.show(
         "databases.html",
@@ -179,7 +179,7 @@ async def _show_database(page: ConsolePage, database: str, fault: Problem | None
         "database.html",
         title=shortened(database, _LONGEST_NAME),
         fault=fault,
-        row=_database(page, database, tables, application_root(page), MOST_LISTED),
+        row=_database(page, database, tables, page.application_root, MOST_LISTED),
         is_system=is_system,
         create=table_address(page, database, do=TABLE_FORM)
         if not is_system and page.may("create_table", database=database, table="new")
@@ -195,7 +195,7 @@ async def _show_database(page: ConsolePage, database: str, fault: Problem | None
 
 async def _show_table(page: ConsolePage, database: str, table: str, fault: Problem | None) -> Response:
     described = await page.run("describe_table", database=database, table=table, include_computed=True)
-    root = application_root(page)
+    root = page.application_root
     row = _table(page, described, Links(page.node.resources, page.request, root) if root else None)
     here = {"database": database, "table": table}
     is_fixed = database == SYSTEM
