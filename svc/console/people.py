@@ -17,7 +17,7 @@ from svc.pages.sent_form import SentForm
 ROWS = 100  # of a page
 LONGEST_NAME = 120  # characters of a name in a table
 _PASSWORD_BYTES = 15
-_DOTS = (".", "..")
+_DOTS = frozenset((".", ".."))
 
 
 def name_in(page: ConsolePage) -> str | None:
@@ -25,17 +25,25 @@ def name_in(page: ConsolePage) -> str | None:
     return page.rest[0] if page.rest else page.fields.get("name")
 
 
-def address(page: ConsolePage, place: str, *names: str, **fields: str) -> str:
-    """The relative address of what has these names. A segment `..` is one level up to browsers, however it is written, so that goes into the query.
+def path_of(place: str, name: str, *table: str) -> tuple[str, dict[str, str]]:
+    """Where the page of what has this name is, of a role also that of a table (its database and name): a path below the console, and fields. A segment `..` is
+    one level up to browsers, however it is written, so that goes into the query.
 
-    >>> from types import SimpleNamespace
-    >>> page = SimpleNamespace(at=lambda path, **fields: (path, fields))
-    >>> address(page, "users", "a/b?"), address(page, "users", "..", do="drop")
-    (('users/a%2Fb%3F', {}), ('users/', {'name': '..', 'do': 'drop'}))
+    >>> path_of("users", "a/b?"), path_of("users", "..")
+    (('users/a%2Fb%3F', {}), ('users/', {'name': '..'}))
+    >>> path_of("roles", "a", "data", "dog"), path_of("roles", "a", "data", ".")
+    (('roles/a/data/dog', {}), ('roles/', {'name': 'a', 'database': 'data', 'table': '.'}))
     """
-    if names and names[0] in _DOTS:
-        return page.at(f"{place}/", name=names[0], **fields)
-    return page.at("/".join([place, *(segment(name) for name in names)]), **fields)
+    names = (name, *table)
+    if not _DOTS.isdisjoint(names):
+        return f"{place}/", dict(zip(("name", "database", "table"), names, strict=False))
+    return "/".join([place, *(segment(each) for each in names)]), {}
+
+
+def address(page: ConsolePage, place: str, name: str, *table: str, **fields: str) -> str:
+    """The same as a relative address, with more fields."""
+    path, own = path_of(place, name, *table)
+    return page.at(path, **own, **fields)
 
 
 @dataclass(slots=True)

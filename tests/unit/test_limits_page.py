@@ -21,13 +21,14 @@ from svc.apps import load_limit
 from svc.config.settings import BY_NAME
 from svc.connection.load_shedding import RequestClass, class_limits
 from svc.connection.shared import SharedState
-from svc.console import edited_text
+from svc.console import console, edited_text
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
 from svc.mail import outbox
 from svc.mqtt import shared
 from svc.operations import api_keys, uploads
+from svc.pages import sent_form
 from svc.pages.importing import columns
 from svc.protocol import http2_flood_limits, request_head, websocket
 from svc.query import calls, grouping, nodes, row_rules, url
@@ -117,6 +118,8 @@ FIGURES = {
     "calls of `run_in_thread` at a time": f"{threads.MAX_THREADS} run, {threads.MAX_WAITING:,} wait",
     "jobs of an application": f"{job.MAX_JOBS:,}",
     "a file of an application as a text in the console": f"{edited_text.MOST_EDITED // MIB} MiB",
+    "form of a page, with its files; without a login": f"{sent_form.MOST_BYTES // MIB} MiB; {console._ANONYMOUS // MIB} MiB",
+    "form of a page that is done after a login": f"{console._LONGEST_KEPT // MIB} MiB, no files",
     "text and HTML of a mail": f"{outbox.MAX_BODY // MIB} MiB",
     "mails to one address in an hour": f"{default('mail.hourlyLimit')} (`mail.hourlyLimit`)",
     "mails in the outbox": f"{outbox.MAX_ROWS:,}",

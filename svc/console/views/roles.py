@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl
 
 from svc.auth.roles import rights
 from svc.auth.users import ANONYMOUS
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, listed, name_in
+from svc.console.people import LONGEST_NAME, address, listed, name_in, path_of
 from svc.console.role_json import read_json, written_json
 from svc.console.role_matrix import (
     MOST_ATTRIBUTES,
@@ -191,12 +190,6 @@ def _place_in(page: ConsolePage) -> Place | None:
     return (names[0], names[1]) if len(names) == 2 and names[0] and names[1] else None
 
 
-def _table_address(page: ConsolePage, role: str, place: Place) -> str:
-    if {role, *place} & {".", ".."}:
-        return page.at("roles/", name=role, database=place[0], table=place[1])
-    return address(page, "roles", role, *place)
-
-
 def _kept_fields(page: ConsolePage) -> dict[str, str]:
     return {name: page.fields[name] for name in ("search", "given") if page.fields.get(name)}
 
@@ -221,7 +214,8 @@ async def _matrix(
         rows = table_rows(permission, name, places, definitions, MOST_ATTRIBUTES)
     else:
         chosen = _chosen_places(page, permission, definitions, named)
-        found = listed(page, chosen, address(page, "roles", name)[len(page.root) :], **_kept_fields(page))
+        path, own = path_of("roles", name)
+        found = listed(page, chosen, path, **own, **_kept_fields(page))
         rows = table_rows(permission, name, found.rows, definitions, MOST_INLINE)
     _add_faults(rows, fault, faults or {})
     is_super = permission.get("super_user") is True
@@ -281,7 +275,7 @@ def _shown_row(page: ConsolePage, role: str, row: TableRow) -> dict[str, Any]:
         "table": shortened(row.name, LONGEST_NAME),
         "label": shortened(f"{row.database}.{row.name}", LONGEST_NAME),
         "row": row,
-        "href": _table_address(page, role, (row.database, row.name)),
+        "href": address(page, "roles", role, row.database, row.name),
         "faults": [shortened(text, _LONGEST_LINE) for text in row.faults],
     }
 
@@ -376,12 +370,10 @@ async def _save_matrix(page: ConsolePage, role: Mapping[str, Any]) -> Response:
 def _saved(page: ConsolePage, name: str, **fields: str) -> Response:
     """Back to the page that was sent."""
     place = _place_in(page)
-    path = (address(page, "roles", name) if place is None else _table_address(page, name, place))[len(page.root) :]
-    path, _, query = path.partition("?")
-    given = dict(parse_qsl(query))
+    path, own = path_of("roles", name, *(place or ()))
     if number := page.fields.get("page"):
         fields["page"] = number
-    return page.see_other(path, note=f"The role {shortened(name, 100)} was saved", **_kept_fields(page), **given, **fields)
+    return page.see_other(path, note=f"The role {shortened(name, 100)} was saved", **_kept_fields(page), **own, **fields)
 
 
 # --- as JSON ------------------------------------------------------------------------------------------------------------------------------

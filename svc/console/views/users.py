@@ -8,7 +8,7 @@ from typing import Any
 from svc.console.confirm import Question, ask
 from svc.console.effective_rights import effective_rights
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, chosen_password, listed, name_in, show_secret
+from svc.console.people import LONGEST_NAME, address, chosen_password, listed, name_in, path_of, show_secret
 from svc.console.texts import iso_of, plural
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
@@ -147,7 +147,8 @@ async def _change(page: ConsolePage, name: str) -> Response:
         await page.run("alter_user", username=name, **changes)
     except Problem as fault:
         return await _user(page, name, fault, "change")
-    return page.see_other(_below(page, name), note=f"The user {shortened(name, 100)} was changed", **_named(name))
+    path, fields = path_of("users", name)
+    return page.see_other(path, f"The user {shortened(name, 100)} was changed", **fields)
 
 
 async def _set_password(page: ConsolePage, name: str) -> Response:
@@ -163,16 +164,8 @@ async def _set_password(page: ConsolePage, name: str) -> Response:
         return await show_secret(
             page, note, "Password", password, address(page, "users", name), [f"Sessions and tokens of {shortened(name, 100)} have ended."]
         )
-    return page.see_other(_below(page, name), note=note, **_named(name))
-
-
-def _below(page: ConsolePage, name: str) -> str:
-    """The path of a user below the root of the console."""
-    return address(page, "users", name)[len(page.root) :].partition("?")[0]
-
-
-def _named(name: str) -> dict[str, str]:
-    return {"name": name} if name in (".", "..") else {}
+    path, fields = path_of("users", name)
+    return page.see_other(path, note, **fields)
 
 
 async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,10 +14,9 @@ HOSTILE = "\"'><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.node.addresses = lambda: {"applications": ["http://*:9926"]}
-    node = made.node
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.node.addresses = lambda: {"applications": ["http://*:9926"]}
+    node = site.node
     node.run(
         "create_table", database="garden", table="plant", attributes=[{"name": "id"}, {"name": "name"}, {"name": "size", "type": "Int"}]
     )
@@ -29,8 +26,7 @@ def site(tmp_path: Path) -> Iterator[ConsoleSite]:
     node.run("update", user=ann, database="garden", table="plant", records=[{"id": 1, "size": 2}])
     node.clock.advance(60)
     node.run("delete", database="garden", table="plant", ids=[1])
-    yield made
-    made.close()
+    return site
 
 
 def get(site: ConsoleSite, who: Any = "admin", **fields: str) -> ConsoleAnswer:

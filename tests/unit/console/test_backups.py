@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -17,12 +15,10 @@ HOSTILE = "\"'><img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.run("create_table", database="garden", table="plant", primary_key="id")
-    made.node.run("insert", database="garden", table="plant", records=[{"id": number} for number in range(3)])
-    yield made
-    made.close()
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.run("create_table", database="garden", table="plant", primary_key="id")
+    site.node.run("insert", database="garden", table="plant", records=[{"id": number} for number in range(3)])
+    return site
 
 
 def job_of(site: ConsoleSite, answer: ConsoleAnswer) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,6 @@ from tests.support.console import ConsoleSite
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>"
 _MINUTE = 60_000
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 class Measured:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.support.console import ConsoleSite
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 def token_of(site: ConsoleSite) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +13,9 @@ from tests.support.console import ConsoleSite
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.run("alter_user", username="admin", password="right")
-    yield made
-    made.close()
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.run("alter_user", username="admin", password="right")
+    return site
 
 
 @pytest.mark.parametrize("place", PLACES, ids=[place.path or "overview" for place in PLACES])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -19,14 +17,12 @@ ODD = "a \"b'<%41>&c?#"  # a name that a database or a table may have
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.node.addresses = lambda: {"applications": ["https://*:9927", "http://*:9926"]}
-    made.node.run("create_database", database="garden")
-    made.node.run("create_table", database="garden", table="plant", primary_key="id")
-    made.node.run("insert", database="garden", table="plant", records=[{"id": number, "name": f"n{number}"} for number in range(3)])
-    yield made
-    made.close()
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.node.addresses = lambda: {"applications": ["https://*:9927", "http://*:9926"]}
+    site.node.run("create_database", database="garden")
+    site.node.run("create_table", database="garden", table="plant", primary_key="id")
+    site.node.run("insert", database="garden", table="plant", records=[{"id": number, "name": f"n{number}"} for number in range(3)])
+    return site
 
 
 def names(site: ConsoleSite) -> dict[str, list[str]]:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from tests.support.console import ConsoleSite
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 def serve(site: ConsoleSite, addresses: list[str], **configs: Any) -> None:

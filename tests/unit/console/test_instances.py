@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from svc.console.views import instances
 from tests.support.console import ConsoleSite
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 def refresh_of(answer: Any) -> str | None:

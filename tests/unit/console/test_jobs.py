@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,13 +19,6 @@ from tests.support.scheduling import specs
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>"
 ROW = Operation("work", "jobs", "", SUPER_USER, lambda call: None)
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 def start(site: ConsoleSite, work: Callable[[Job], Awaitable[Any]], user: User | None = None, kind: str = "work") -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -19,13 +17,11 @@ KEY = re.compile(r"svc_[0-9A-Za-z]{10}_[0-9A-Za-z]{33}")
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.run("alter_user", username="admin", password="right")
-    made.node.run("add_role", role="reader", permission={})
-    made.node.run("add_user", username="ann", password="s3cret", role="reader", active=True)
-    yield made
-    made.close()
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.run("alter_user", username="admin", password="right")
+    site.node.run("add_role", role="reader", permission={})
+    site.node.run("add_user", username="ann", password="s3cret", role="reader", active=True)
+    return site
 
 
 def granted(site: ConsoleSite, *operations: str) -> User:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from svc import __version__
@@ -14,13 +11,6 @@ from svc.root.administrator import PASSWORD_FILE
 from tests.support.console import ConsoleSite
 
 HOSTILE = "\"'><img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    yield made
-    made.close()
 
 
 def test_a_super_user_sees_the_server(site: ConsoleSite) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -21,14 +19,12 @@ READER = {"data": {"tables": {"plant": READ}}}
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
+def site(site: ConsoleSite) -> ConsoleSite:
     attributes = [{"name": name} for name in ("id", "kind", "price")]
     for database, table in (("data", "plant"), ("data", ODD), ("garden", "bed")):
-        made.node.run("create_table", database=database, table=table, primary_key="id", attributes=attributes)
-    made.node.run("add_role", role="reader", permission=READER)
-    yield made
-    made.close()
+        site.node.run("create_table", database=database, table=table, primary_key="id", attributes=attributes)
+    site.node.run("add_role", role="reader", permission=READER)
+    return site
 
 
 def permission(site: ConsoleSite, name: str = "reader") -> Any:

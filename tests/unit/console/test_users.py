@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,13 +19,11 @@ READER = {"data": {"tables": {"plant": {"read": True, "insert": False, "update":
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[ConsoleSite]:
-    made = ConsoleSite(tmp_path)
-    made.node.run("alter_user", username="admin", password="right")
-    made.node.run("create_table", table="plant", primary_key="id", attributes=[{"name": "id"}, {"name": "kind"}])
-    made.node.run("add_role", role="reader", permission=READER)
-    yield made
-    made.close()
+def site(site: ConsoleSite) -> ConsoleSite:
+    site.node.run("alter_user", username="admin", password="right")
+    site.node.run("create_table", table="plant", primary_key="id", attributes=[{"name": "id"}, {"name": "kind"}])
+    site.node.run("add_role", role="reader", permission=READER)
+    return site
 
 
 def add(site: ConsoleSite, name: str, role: str = "reader", **fields: Any) -> str:
@@ -266,7 +263,7 @@ def test_ten_thousand_users(site: ConsoleSite) -> None:
     transaction = site.node.store.begin()
     for number in range(10_000):
         record = {"username": f"u{number:05}", "role": "reader", "active": True, "login_epoch": "x"}
-        transaction.put(users, record["username"], users.validator.record(record))
+        transaction.put(users, f"u{number:05}", users.validator.record(record))
     site.node.store.commit_now(transaction)
     page = site.get("/console/users?page=100").page
     assert "9,901 to 10,000 of 10,001 users" in page.text or "9901 to 10000 of 10001 users" in page.text
