@@ -11,6 +11,7 @@ from urllib.parse import unquote
 from svc.auth.identify import TOKEN_CHALLENGE
 from svc.auth.users import User
 from svc.connection.exchange import BodyLimit
+from svc.console.kept_forms import is_of_own_page, lost_by_login
 from svc.console.page import ROOT, ConsolePage, root_of_console
 from svc.console.places import BY_PATH, Place
 from svc.errors import REASONS, AccessViolation, ClientError, MethodNotAllowed, NotFound, Problem
@@ -31,7 +32,6 @@ USERNAME, PASSWORD = "_username", "_password"
 DIRECTORY = Path(__file__).parent / "templates"
 METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 LOGIN, LOGOUT = f"{ROOT}login", f"{ROOT}logout"
-_LONGEST_KEPT = 1 << 20  # bytes of a form that is done after a login
 _ANONYMOUS = 1 << 20  # bytes of a form that is taken without a login
 _LONGEST_FAULT = 5000
 
@@ -81,6 +81,8 @@ class Console:
             return await self._logout(request, form)
         has_just_logged_in = form is not None and USERNAME in form.fields
         if has_just_logged_in and form is not None:
+            if not is_of_own_page(request):  # there is no token to tell that
+                raise Problem("A page of another site can neither log somebody in nor send a form", 403)
             fault = await self._try_login(request, form.fields.pop(USERNAME), form.fields.pop(PASSWORD, ""))
             if fault is not None:
                 return await self._login_form(request, fault, form)
@@ -145,17 +147,19 @@ class Console:
             status = fault.status_code
         if status == 401:
             pairs += TOKEN_CHALLENGE  # with Basic the browser would ask its user in a window of its own
+        if form is not None and not is_of_own_page(request):
+            form = None  # a login must not do what another site has sent
         kept = {} if form is None else {name: value for name, value in form.fields.items() if not name.startswith("_")}
-        is_lost = form is not None and (bool(form.files) or sum(map(len, kept.values())) > _LONGEST_KEPT)
-        if redirect is None and form is None:
+        lost = "" if form is None else lost_by_login(form, kept, request.pathname)
+        if redirect is None and (form is None or lost):
             redirect = request.prefix + request.target
         password_file = self._operations.node.config.root / PASSWORD_FILE
         values = {
             "title": "Log in",
             "fault": "" if fault is None else shortened(fault.message, _LONGEST_FAULT),
-            "kept": {} if is_lost else kept,
-            "is_lost": is_lost,
-            "action": "" if kept and not is_lost else f"{root_of_console(request.pathname)}login",
+            "kept": {} if lost else kept,
+            "lost": lost,
+            "action": "" if kept and not lost else f"{root_of_console(request.pathname)}login",
             "redirect": redirect or "",
             "password_file": str(password_file) if password_file.exists() else "",
         }

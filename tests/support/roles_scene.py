@@ -96,7 +96,7 @@ def fill(app: Application) -> None:
         app.operation("add_role", role=name, permission=permission)
         add_user(app, name, name)
     make_nobody(app)
-    app.operation("create_key", name="robot", role="clerk")
+    app.operation("create_key", name="automat", role="clerk")
 
 
 def put(app: Application, path: str, record: dict[str, Any]) -> None:

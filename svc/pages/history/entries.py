@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,6 +66,17 @@ def states_of(found: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     if kind in _REMOVALS or not isinstance(written, dict):
         return before, {}
     return before, {**before, **written} if kind == "update" else dict(written)
+
+
+def narrowed(found: Mapping[str, Any], visible: Collection[str]) -> dict[str, Any]:
+    """An entry with these attributes only."""
+    states = {name: [narrow(each, visible) for each in found[name]] for name in ("records", "original_records") if name in found}
+    return {**found, **states}
+
+
+def narrow(record: Any, visible: Collection[str]) -> Any:
+    """A message is whatever was sent: it is told where it has attributes."""
+    return {name: value for name, value in record.items() if name in visible} if isinstance(record, Mapping) else None
 
 
 def version_of(found: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from svc.auth.users import user_of
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import CELL, WHOLE, lines_of, shortened, shown
-from svc.pages.history.entries import differences, entry_of, is_same, restorable, states_of, version_of
+from svc.pages.history.entries import differences, entry_of, is_same, narrowed, restorable, states_of, version_of
 from svc.pages.record import READ_LOG, may_see_history
 from svc.pages.views import ViewCall
 from svc.store import Precondition
@@ -44,7 +44,7 @@ async def send(call: ViewCall) -> Response:
     _check(call)
     assert call.form is not None
     found, at = await _find(call, call.form.text("version"), _offset(call.form.text("at") or "0"))
-    record = restorable(found)
+    record = restorable(found) if _sees_all(call) else None
     if record is None:
         raise ClientError("This version cannot be restored")
     request, tag = call.request, call.form.text("match")
@@ -68,7 +68,7 @@ async def _show_entry(call: ViewCall, version: str, offset: int) -> Response:
 async def _entry_page(call: ViewCall, found: Record, at: int, fault: Problem | None) -> Response:
     entry = entry_of(found, at, WHOLE)
     before, after = states_of(found)
-    record = restorable(found) if call.may("put") else None
+    record = restorable(found) if _sees_all(call) and call.may("put") else None
     tag, now = _current(call)
     names = [] if record is None else [name for name in {**now, **record} if not is_same(now.get(name, MISSING), record.get(name, MISSING))]
     return await call.page(
@@ -125,7 +125,8 @@ async def _read(call: ViewCall, offset: int, limit: int) -> list[Record]:
     }
     answer = await operate(body, user_of(call.request))
     found: list[Record] = next(iter(answer.values()), [])
-    return found
+    visible = call.resource.visible(call.target)
+    return found if visible is None else [narrowed(each, visible) for each in found]
 
 
 def _check(call: ViewCall) -> None:
@@ -136,6 +137,11 @@ def _check(call: ViewCall) -> None:
     if not may_see_history(call.registration, user):
         raise AccessViolation(user)
     call.resource.authorize("get", call.target, None, call.request)
+
+
+def _sees_all(call: ViewCall) -> bool:
+    """Whether the caller may read each attribute: else what is put back would lack some."""
+    return call.resource.visible(call.target) is None
 
 
 def _offset(text: str) -> int:
