@@ -3,7 +3,7 @@ through all of it by the keyboard alone, and the same with scripts switched off.
 
 Which test shows which row:
 
-log in wrong, right, log out         `login_and_logout` here, and both ways
+log in wrong, right, log out         `login_and_logout` here, `a_login_ends_while_a_form_is_filled_in`, and both ways
 1000 records: pages, order, filter   `rows_are_those_of_the_address` here
 filters with faults                  `faults_of_a_filter` here; test_browser_table
 insert, edit, delete                 both ways, with a change by somebody else in between; test_browser_forms
@@ -68,11 +68,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert errors == []
 
 
-def log_in(hands: Keyboard, user: str = "admin", password: str = PASSWORD) -> None:
-    """At the form of the console."""
+def log_in(hands: Keyboard, user: str = "admin", password: str = PASSWORD, button: str = "Log in") -> None:
+    """At the form of the console, and at the one that keeps what was sent."""
     hands.enter("User name", user)
     hands.enter("Password", password)
-    hands.press("Log in")
+    hands.press(button)
 
 
 def rows(page: Page) -> list[dict[str, str]]:
@@ -107,7 +107,7 @@ def check_rows(page: Page, client: httpx.Client, count: int = 50) -> None:
 def test_rows_of_the_table(server: Process, tmp_path: Path) -> None:
     """All in one browser, for the start of one takes seconds."""
     with open_page(tmp_path) as page, server.client() as client:
-        for scenario in (login_and_logout, rows_are_those_of_the_address, faults_of_a_filter, files_come_back, hostile_values_are_text):
+        for scenario in SCENARIOS:
             scenario(Keyboard(page), server, client, tmp_path)
             check_page(page, server)
 
@@ -134,6 +134,40 @@ def status_with(server: Process, cookies: dict[str, str]) -> int:
     """Of `describe_all` with the session of a browser."""
     assert cookies
     return httpx.post(server.operations_url, json={"operation": "describe_all"}, cookies=cookies, trust_env=False).status_code
+
+
+def a_login_ends_while_a_form_is_filled_in(hands: Keyboard, server: Process, client: httpx.Client, folder: Path) -> None:
+    """It is asked for once more, and what was entered is done then."""
+    page = hands.page
+    page.open(f"{server.url}/Tool/t0003?_view=edit")
+    hands.enter("name", f"Kept {HOSTILE[:-1]}")
+    end_session(page, server)
+    hands.press("Save")
+    hands.arrive("Log in", text="Your login has ended")
+    log_in(hands, password="wrong", button="Log in and go on")
+    hands.arrive("Log in", text="Login failed")
+    assert client.get("/Tool/t0003").json()["name"] == "Tool 3"
+    log_in(hands, button="Log in and go on")
+    hands.arrive(address="/Tool/t0003#saved")
+    assert client.get("/Tool/t0003").json()["name"] == f"Kept {HOSTILE[:-1]}"
+    assert client.patch("/Tool/t0003", json={"name": "Tool 3"}).status_code == 204
+    page.open(f"{server.url}/Tool/?_view=import")
+    hands.attach("File", written_json(folder / "lost.json", [{"id": "lost", "name": "x"}]))
+    end_session(page, server)
+    hands.press("Show the columns")
+    hands.arrive("Log in", text="has files")
+    hands.press("log in")
+    page.until("location.pathname === '/login' && document.readyState === 'complete'")
+    hands.enter("User name", "admin")
+    hands.enter("Password", PASSWORD)
+    hands.press("Log in")
+    hands.arrive("Import into Tool")
+
+
+def end_session(page: Page, server: Process) -> None:
+    """As another window would."""
+    cookies = {each["name"]: each["value"] for each in page.call("Network.getCookies")["cookies"]}
+    assert httpx.post(server.operations_url, json={"operation": "logout"}, cookies=cookies, trust_env=False).status_code == 200
 
 
 def rows_are_those_of_the_address(hands: Keyboard, server: Process, client: httpx.Client, folder: Path) -> None:
@@ -231,6 +265,15 @@ def hostile_values_are_text(hands: Keyboard, server: Process, client: httpx.Clie
             "document.querySelector('main').textContent + [...document.querySelectorAll('input')].map((each) => each.value)"
         ), address
 
+
+SCENARIOS = (
+    login_and_logout,
+    a_login_ends_while_a_form_is_filled_in,
+    rows_are_those_of_the_address,
+    faults_of_a_filter,
+    files_come_back,
+    hostile_values_are_text,
+)
 
 # --- the way through ---------------------------------------------------------------------------------------------------------------------
 
