@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from svc.auth.identify import TOKEN_CHALLENGE
@@ -37,7 +38,21 @@ def is_wanted(pages: Pages, request: Request, fault: Problem) -> bool:
     return request.user is None and pages.can_log_in(request) and (fault.status_code == 401 or fault.code == "FORM_TOKEN")
 
 
-async def log_in(pages: Pages, request: Request, form: SentForm) -> bool:
+async def answered_after_login(pages: Pages, request: Request, form: SentForm, answer: Callable[[bool], Awaitable[Response]]) -> Response:
+    """What `answer` makes of a form, which it is told whether its sender has logged in by it; or the form of the login. Raises Problem."""
+    try:
+        has_logged_in = await _log_in(pages, request, form)
+    except Problem as fault:
+        return await _ask(pages, request, form, fault)
+    try:
+        return await answer(has_logged_in)
+    except Problem as fault:
+        if is_wanted(pages, request, fault):
+            return await _ask(pages, request, form, None)
+        raise
+
+
+async def _log_in(pages: Pages, request: Request, form: SentForm) -> bool:
     """Whether the form has a user name and a password, as ours; then its sender is logged in. Raises Problem."""
     if request.user is not None or USERNAME not in form.fields or not pages.can_log_in(request):
         return False
@@ -48,7 +63,7 @@ async def log_in(pages: Pages, request: Request, form: SentForm) -> bool:
     return True
 
 
-async def ask(pages: Pages, request: Request, form: SentForm, fault: Problem | None) -> Response:
+async def _ask(pages: Pages, request: Request, form: SentForm, fault: Problem | None) -> Response:
     """The form of the login, with the fields that were sent. `fault`: why the login was refused; None: it has not been tried."""
     own = (FIELD, USERNAME, PASSWORD)
     kept = {name: value for name, value in form.fields.items() if name not in own}

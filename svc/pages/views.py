@@ -15,7 +15,7 @@ from svc.errors import ClientError, NotFound, Problem
 from svc.http.query_fields import query_fields
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.frame import root_of
-from svc.pages.log_in_again import ask, is_wanted, log_in
+from svc.pages.log_in_again import answered_after_login
 from svc.pages.sent_form import SentForm, sent_form
 from svc.pages.tokens import FIELD, check_token, form_token
 from svc.resources import Registration, RequestTarget, TableResource
@@ -97,19 +97,14 @@ async def answer_view(
         resource.admit(request)
     form = await sent_form(request)
     token = form.fields.pop(FIELD, "")
-    try:
-        has_logged_in = await log_in(pages, request, form)
-    except Problem as fault:
-        return await ask(pages, request, form, fault)
-    try:
+
+    async def answer(has_logged_in: bool) -> Response:
         resource.admit(request)
         if not has_logged_in:
             check_token(request, token)
         return await _answer(pages, request, resource, target, registration, form)
-    except Problem as fault:
-        if is_wanted(pages, request, fault):
-            return await ask(pages, request, form, None)
-        raise
+
+    return await answered_after_login(pages, request, form, answer)
 
 
 async def _answer(

@@ -151,6 +151,13 @@ def a_login_ends_while_a_form_is_filled_in(hands: Keyboard, server: Process, cli
     hands.arrive(address="/Tool/t0003#saved")
     assert client.get("/Tool/t0003").json()["name"] == f"Kept {HOSTILE[:-1]}"
     assert client.patch("/Tool/t0003", json={"name": "Tool 3"}).status_code == 204
+    page.open(f"{server.url}/sql")
+    hands.enter("Statement", "SELECT 6 * 7 AS answer")
+    end_session(page, server)
+    hands.press("Run")
+    hands.arrive("Log in", text="Your login has ended")
+    log_in(hands, button="Log in and go on")
+    hands.arrive("SQL", text="42")
     page.open(f"{server.url}/Tool/?_view=import")
     hands.attach("File", written_json(folder / "lost.json", [{"id": "lost", "name": "x"}]))
     end_session(page, server)

@@ -21,6 +21,7 @@ FILES = {
 }
 PAGE = {"Accept": BROWSER, "User-Agent": "Mozilla/5.0"}
 ANN = {"username": "ann", "password": "blue-heron"}
+EVE = {"username": "eve", "password": "green-owl"}
 EDIT = "/Product/p1?_view=edit"
 
 
@@ -36,6 +37,7 @@ def shop(tmp_path: Path) -> Iterator[Any]:
         )
         made.operation("add_user", **ANN, role="clerk", active=True)
         made.operation("add_user", username="bob", password="red-kite", role="reader", active=True)
+        made.operation("add_user", **EVE, role="super_user", active=True)
         assert made.put("/Product/p1", {"name": "old"}).status == 204
         yield made
 
@@ -124,3 +126,18 @@ def test_without_a_login_of_the_application_it_is_401(tmp_path: Path) -> None:
         form = post_form(shop.get(EDIT, headers=PAGE))
         answer = send(shop.as_user(None), EDIT, form)
         assert answer.status == 401 and "_username" not in answer.text and "Basic" in str(answer.headers)
+
+
+def test_a_statement_is_run_after_the_login(shop: Any) -> None:
+    eve = shop.as_user(None)
+    assert eve.post("/login", EVE).status == 200
+    form = post_form(eve.get("/sql", headers=PAGE))
+    form.fill("sql", "SELECT name AS found FROM data.Product")
+    eve.post("/logout", {})
+    asked = send(eve, "/sql", form)
+    again = post_form(asked)
+    assert asked.status == 401 and "Basic" not in str(asked.headers) and again["sql"] == form["sql"]
+    again.fill("_username", "eve")
+    again.fill("_password", "green-owl")
+    done = send(eve, "/sql", again)
+    assert done.status == 200 and Parsed(done.content).rows[-1] == ["old"]
