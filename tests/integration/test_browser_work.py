@@ -8,7 +8,7 @@ log in wrong, right, log out         `login_and_logout` here, `a_login_ends_whil
 filters with faults                  `faults_of_a_filter` here; test_browser_table
 insert, edit, delete                 both ways, with a change by somebody else in between; test_browser_forms
 import, export                       `files_come_back` here; test_browser_import
-GraphQL, operation, SQL              test_graphql_page, test_console_panels; the last two by both ways too
+GraphQL, operation, SQL              test_graphql_page, test_console_panels; by both ways too, GraphQL by keyboard
 100 requests, the chart rises        test_console_charts
 a role with one table                both ways
 the log is followed                  both ways; test_console_logs
@@ -29,7 +29,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
-from tests.support.chromium import CHROMIUM, Navigated, Page, open_page
+from tests.support.chromium import CHROMIUM, CTRL, Navigated, Page, open_page
 from tests.support.hands import ENTERED, Keyboard, Pointer
 from tests.support.waiting import wait_until
 from tests.support.workshop import HOSTILE, check_page, fill, make_application, tool
@@ -57,7 +57,7 @@ SHOWN_ADDRESS = "#as-url"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("work")
     app = make_application(folder / "app")
-    (app / "config.yaml").write_text((app / "config.yaml").read_text() + "resources: {files: 'resources.py'}\n")
+    (app / "config.yaml").write_text((app / "config.yaml").read_text() + "resources: {files: 'resources.py'}\ngraphql: true\n")
     (app / "resources.py").write_text(RESOURCES)
     process = Process(folder / "root", app).start()
     with process.client() as client:
@@ -308,6 +308,8 @@ def test_the_way_through(server: Process, tmp_path: Path, by: str) -> None:
         hands.press("The console")
         hands.arrive("Overview")
         ask(hands)
+        if by == "keyboard":  # GraphiQL is a script
+            ask_graphiql(hands, server)
         follow_the_log(hands, client, by)
         add_people(hands, f"user-{by}")
         hands.press("Log out")
@@ -335,7 +337,7 @@ def query(hands: Keyboard, client: httpx.Client) -> None:
 def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     """It is inserted, changed while somebody else changes it too, and deleted."""
     path = f"/Tool/{key}"
-    hands.press("New record")
+    hands.use("i", "New record")
     hands.arrive("New record of Tool")
     hands.enter("price", "dear")
     hands.press("Insert")
@@ -349,7 +351,7 @@ def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     hands.arrive(address=f"{path}#created")
     body = client.get(path).json()
     assert (body["name"], body["price"], body["kind"], body["tags"]) == ("Made here", 12.5, "POWER", ["a", "b, c"])
-    hands.press("Edit")
+    hands.use("e", "Edit")
     hands.arrive(address="_view=edit")
     assert client.patch(path, json={"name": "Theirs", "stock": 9}).status_code == 204
     hands.enter("name", "Mine")
@@ -361,7 +363,7 @@ def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     hands.arrive(address=f"{path}#saved")
     body = client.get(path).json()
     assert (body["name"], body["stock"], body["price"]) == ("Mine", 9, 12.5)
-    hands.press("Delete")
+    hands.use("d", "Delete")
     hands.arrive(address="_view=delete")
     hands.press("Delete")
     hands.arrive("Tool", "#deleted")
@@ -405,6 +407,23 @@ def ask(hands: Keyboard) -> None:
     hands.enter("table", "Maker")
     hands.press("Run")
     hands.arrive("describe_table", text='"record_count": 5')
+
+
+def ask_graphiql(hands: Keyboard, server: Process) -> None:
+    """There by a link of the console, and back by the address of that."""
+    page = hands.page
+    hands.press("GraphQL")
+    hands.arrive("GraphQL")
+    hands.press("Open GraphiQL")
+    page.until("document.querySelector('.graphiql-query-editor .CodeMirror')?.CodeMirror && !document.querySelector('.graphiql-spinner')")
+    hands.reach(".graphiql-query-editor textarea")
+    page.press("a", CTRL)
+    page.press("Backspace")
+    page.type('{ Maker(id: "m1") { name } }')
+    page.press("Enter", CTRL)
+    page.until("document.querySelector('.result-window .CodeMirror').CodeMirror.getValue().includes('Birch')")
+    page.open(f"{server.operations_url}/console/")
+    hands.arrive("Overview")
 
 
 def follow_the_log(hands: Keyboard, client: httpx.Client, name: str) -> None:
