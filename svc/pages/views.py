@@ -15,6 +15,9 @@ from svc.errors import ClientError, NotFound, Problem
 from svc.http.query_fields import query_fields
 from svc.messages import Request, Response
 from svc.pages.frame import NO_STORE, root_of
+from svc.messages import HeaderPairs, Request, Response
+from svc.pages.frame import root_of
+from svc.pages.log_in_again import answered_after_login
 from svc.pages.sent_form import SentForm, sent_form
 from svc.pages.tokens import FIELD, check_token, form_token
 from svc.resources import Registration, RequestTarget, TableResource
@@ -89,6 +92,26 @@ async def answer_view(
     pages: Pages, request: Request, resource: type[TableResource], target: RequestTarget, registration: Registration
 ) -> Response:
     """The answer to GET of a view, or to a form that is posted to it. Raises Problem."""
+    if request.method != "POST":
+        return await _answer(pages, request, resource, target, registration, None)
+    if request.user is not None or not pages.can_log_in(request):
+        resource.admit(request)
+    form = await sent_form(request)
+    token = form.fields.pop(FIELD, "")
+
+    async def answer(has_logged_in: bool) -> Response:
+        resource.admit(request)
+        if not has_logged_in:
+            check_token(request, token)
+        return await _answer(pages, request, resource, target, registration, form)
+
+    return await answered_after_login(pages, request, form, answer)
+
+
+async def _answer(
+    pages: Pages, request: Request, resource: type[TableResource], target: RequestTarget, registration: Registration, form: SentForm | None
+) -> Response:
+    """`form`: what was posted; None for GET."""
     resource.admit(request)
     fields = query_fields(request.query)
     name = fields.get("_view", "")
@@ -97,13 +120,9 @@ async def answer_view(
         raise NotFound(f"There is no view '{name[:40]}': {', '.join(VIEWS)}")
     found = import_module(module)
     target.query = None
-    call = ViewCall(pages, name, request, resource, target, registration, fields)
-    answer = found.show
-    if request.method == "POST":
-        answer = getattr(found, "send", None)
-        if answer is None:
-            raise ClientError("This page has no form", 405, "METHOD_NOT_ALLOWED")
-        call.form = await sent_form(request)
-        check_token(request, call.form.fields.pop(FIELD, ""))
+    call = ViewCall(pages, name, request, resource, target, registration, fields, form)
+    answer = found.show if form is None else getattr(found, "send", None)
+    if answer is None:
+        raise ClientError("This page has no form", 405, "METHOD_NOT_ALLOWED")
     response: Response = await answer(call)
     return response

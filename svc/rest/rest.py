@@ -290,10 +290,9 @@ class Rest:
         if request.method == "POST" and request.query is not None and request.query.startswith(VIEW) and is_html_form(request):
             found = addressed(self._resources, request, "rest", bind=False)
             if found is not None and is_view(request.query, found[0]):
-                from svc.pages.sent_form import form_limit
+                from svc.pages.log_in_again import limit_at
 
-                found[0].admit(request)
-                return form_limit()
+                return limit_at(self._pages, request, found[0])
         return receive(request, self._resources, self.types, self._refused)
 
     def _is_login(self, request: Request) -> bool:

@@ -73,7 +73,10 @@ class SqlEndpoint:
             return self._pages.statement(request, StatementForm(fields.get("sql", ""), fields.get("parameters", "")))
         if request.method != "POST":
             raise MethodNotAllowed(f"{request.method[:40]} is no method of {ADDRESS}", METHODS)
-        self._admit(request)
+        is_form = preferences.page and is_html_form(request)
+        may_log_in = is_form and request.user is None and self._pages.can_log_in(request)
+        if not may_log_in:
+            self._admit(request)
         if request.user is None and (len(request.content) > LONG_BODY or "content-encoding" in request.block.fields):
             raise _too_long_for(None)
         media_type = media_type_of(request.block.get("content-type"))
@@ -81,7 +84,9 @@ class SqlEndpoint:
             raise ClientError(
                 f"{media_type[:100] or 'A body without a type'} cannot hold a statement; send application/json or {SQL_TYPE}", 415
             )
-        if preferences.page and is_html_form(request):
+        if may_log_in:
+            return self._after_login(request)
+        if is_form:
             return self._by_form(request)
         if preferences.writer is None:
             raise NotAcceptable(preferences.refusal)
@@ -119,6 +124,18 @@ class SqlEndpoint:
         result = self._statements.run(statement, _told)
         answer = then(result, lambda found: self._responses.answer(request, RequestTarget(), found))
         return then(answer, _with_preference) if preferences.explain else answer
+
+    async def _after_login(self, request: Request) -> Response:
+        """A form of somebody who may have been logged in when it was shown (http §7.8). Raises Problem."""
+        from svc.pages.log_in_again import answered_after_login  # few logins end meanwhile
+        from svc.pages.sent_form import sent_form
+
+        async def answer(has_logged_in: bool) -> Response:
+            self._admit(request)
+            response: Response = await self._by_form(request)
+            return response
+
+        return await answered_after_login(self._pages, request, await sent_form(request), answer)
 
     async def _by_form(self, request: Request) -> Any:
         """A browser gets a page with the form, and what the statement has found or what is wrong with it; or the rows as a file."""

@@ -3,12 +3,12 @@ through all of it by the keyboard alone, and the same with scripts switched off.
 
 Which test shows which row:
 
-log in wrong, right, log out         `login_and_logout` here, and both ways
+log in wrong, right, log out         `login_and_logout` here, `a_login_ends_while_a_form_is_filled_in`, and both ways
 1000 records: pages, order, filter   `rows_are_those_of_the_address` here
 filters with faults                  `faults_of_a_filter` here; test_browser_table
 insert, edit, delete                 both ways, with a change by somebody else in between; test_browser_forms
 import, export                       `files_come_back` here; test_browser_import
-GraphQL, operation, SQL              test_graphql_page, test_console_panels; the last two by both ways too
+GraphQL, operation, SQL              test_graphql_page, test_console_panels; by both ways too, GraphQL by keyboard
 100 requests, the chart rises        test_console_charts
 a role with one table                both ways
 the log is followed                  both ways; test_console_logs
@@ -29,7 +29,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
-from tests.support.chromium import CHROMIUM, Navigated, Page, open_page
+from tests.support.chromium import CHROMIUM, CTRL, Navigated, Page, open_page
 from tests.support.hands import ENTERED, Keyboard, Pointer
 from tests.support.waiting import wait_until
 from tests.support.workshop import HOSTILE, check_page, fill, make_application, tool
@@ -57,7 +57,7 @@ SHOWN_ADDRESS = "#as-url"
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     folder = tmp_path_factory.mktemp("work")
     app = make_application(folder / "app")
-    (app / "config.yaml").write_text((app / "config.yaml").read_text() + "resources: {files: 'resources.py'}\n")
+    (app / "config.yaml").write_text((app / "config.yaml").read_text() + "resources: {files: 'resources.py'}\ngraphql: true\n")
     (app / "resources.py").write_text(RESOURCES)
     process = Process(folder / "root", app).start()
     with process.client() as client:
@@ -68,11 +68,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     assert errors == []
 
 
-def log_in(hands: Keyboard, user: str = "admin", password: str = PASSWORD) -> None:
-    """At the form of the console."""
+def log_in(hands: Keyboard, user: str = "admin", password: str = PASSWORD, button: str = "Log in") -> None:
+    """At the form of the console, and at the one that keeps what was sent."""
     hands.enter("User name", user)
     hands.enter("Password", password)
-    hands.press("Log in")
+    hands.press(button)
 
 
 def rows(page: Page) -> list[dict[str, str]]:
@@ -107,7 +107,7 @@ def check_rows(page: Page, client: httpx.Client, count: int = 50) -> None:
 def test_rows_of_the_table(server: Process, tmp_path: Path) -> None:
     """All in one browser, for the start of one takes seconds."""
     with open_page(tmp_path) as page, server.client() as client:
-        for scenario in (login_and_logout, rows_are_those_of_the_address, faults_of_a_filter, files_come_back, hostile_values_are_text):
+        for scenario in SCENARIOS:
             scenario(Keyboard(page), server, client, tmp_path)
             check_page(page, server)
 
@@ -134,6 +134,47 @@ def status_with(server: Process, cookies: dict[str, str]) -> int:
     """Of `describe_all` with the session of a browser."""
     assert cookies
     return httpx.post(server.operations_url, json={"operation": "describe_all"}, cookies=cookies, trust_env=False).status_code
+
+
+def a_login_ends_while_a_form_is_filled_in(hands: Keyboard, server: Process, client: httpx.Client, folder: Path) -> None:
+    """It is asked for once more, and what was entered is done then."""
+    page = hands.page
+    page.open(f"{server.url}/Tool/t0003?_view=edit")
+    hands.enter("name", f"Kept {HOSTILE[:-1]}")
+    end_session(page, server)
+    hands.press("Save")
+    hands.arrive("Log in", text="Your login has ended")
+    log_in(hands, password="wrong", button="Log in and go on")
+    hands.arrive("Log in", text="Login failed")
+    assert client.get("/Tool/t0003").json()["name"] == "Tool 3"
+    log_in(hands, button="Log in and go on")
+    hands.arrive(address="/Tool/t0003#saved")
+    assert client.get("/Tool/t0003").json()["name"] == f"Kept {HOSTILE[:-1]}"
+    assert client.patch("/Tool/t0003", json={"name": "Tool 3"}).status_code == 204
+    page.open(f"{server.url}/sql")
+    hands.enter("Statement", "SELECT 6 * 7 AS answer")
+    end_session(page, server)
+    hands.press("Run")
+    hands.arrive("Log in", text="Your login has ended")
+    log_in(hands, button="Log in and go on")
+    hands.arrive("SQL", text="42")
+    page.open(f"{server.url}/Tool/?_view=import")
+    hands.attach("File", written_json(folder / "lost.json", [{"id": "lost", "name": "x"}]))
+    end_session(page, server)
+    hands.press("Show the columns")
+    hands.arrive("Log in", text="has files")
+    hands.press("log in")
+    page.until("location.pathname === '/login' && document.readyState === 'complete'")
+    hands.enter("User name", "admin")
+    hands.enter("Password", PASSWORD)
+    hands.press("Log in")
+    hands.arrive("Import into Tool")
+
+
+def end_session(page: Page, server: Process) -> None:
+    """As another window would."""
+    cookies = {each["name"]: each["value"] for each in page.call("Network.getCookies")["cookies"]}
+    assert httpx.post(server.operations_url, json={"operation": "logout"}, cookies=cookies, trust_env=False).status_code == 200
 
 
 def rows_are_those_of_the_address(hands: Keyboard, server: Process, client: httpx.Client, folder: Path) -> None:
@@ -232,6 +273,15 @@ def hostile_values_are_text(hands: Keyboard, server: Process, client: httpx.Clie
         ), address
 
 
+SCENARIOS = (
+    login_and_logout,
+    a_login_ends_while_a_form_is_filled_in,
+    rows_are_those_of_the_address,
+    faults_of_a_filter,
+    files_come_back,
+    hostile_values_are_text,
+)
+
 # --- the way through ---------------------------------------------------------------------------------------------------------------------
 
 
@@ -258,6 +308,8 @@ def test_the_way_through(server: Process, tmp_path: Path, by: str) -> None:
         hands.press("The console")
         hands.arrive("Overview")
         ask(hands)
+        if by == "keyboard":  # GraphiQL is a script
+            ask_graphiql(hands, server)
         follow_the_log(hands, client, by)
         add_people(hands, f"user-{by}")
         hands.press("Log out")
@@ -285,7 +337,7 @@ def query(hands: Keyboard, client: httpx.Client) -> None:
 def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     """It is inserted, changed while somebody else changes it too, and deleted."""
     path = f"/Tool/{key}"
-    hands.press("New record")
+    hands.use("i", "New record")
     hands.arrive("New record of Tool")
     hands.enter("price", "dear")
     hands.press("Insert")
@@ -299,7 +351,7 @@ def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     hands.arrive(address=f"{path}#created")
     body = client.get(path).json()
     assert (body["name"], body["price"], body["kind"], body["tags"]) == ("Made here", 12.5, "POWER", ["a", "b, c"])
-    hands.press("Edit")
+    hands.use("e", "Edit")
     hands.arrive(address="_view=edit")
     assert client.patch(path, json={"name": "Theirs", "stock": 9}).status_code == 204
     hands.enter("name", "Mine")
@@ -311,7 +363,7 @@ def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     hands.arrive(address=f"{path}#saved")
     body = client.get(path).json()
     assert (body["name"], body["stock"], body["price"]) == ("Mine", 9, 12.5)
-    hands.press("Delete")
+    hands.use("d", "Delete")
     hands.arrive(address="_view=delete")
     hands.press("Delete")
     hands.arrive("Tool", "#deleted")
@@ -355,6 +407,23 @@ def ask(hands: Keyboard) -> None:
     hands.enter("table", "Maker")
     hands.press("Run")
     hands.arrive("describe_table", text='"record_count": 5')
+
+
+def ask_graphiql(hands: Keyboard, server: Process) -> None:
+    """There by a link of the console, and back by the address of that."""
+    page = hands.page
+    hands.press("GraphQL")
+    hands.arrive("GraphQL")
+    hands.press("Open GraphiQL")
+    page.until("document.querySelector('.graphiql-query-editor .CodeMirror')?.CodeMirror && !document.querySelector('.graphiql-spinner')")
+    hands.reach(".graphiql-query-editor textarea")
+    page.press("a", CTRL)
+    page.press("Backspace")
+    page.type('{ Maker(id: "m1") { name } }')
+    page.press("Enter", CTRL)
+    page.until("document.querySelector('.result-window .CodeMirror').CodeMirror.getValue().includes('Birch')")
+    page.open(f"{server.operations_url}/console/")
+    hands.arrive("Overview")
 
 
 def follow_the_log(hands: Keyboard, client: httpx.Client, name: str) -> None:

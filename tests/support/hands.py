@@ -54,6 +54,15 @@ class Keyboard:
         self._reach(self.find(name, PRESSED))
         self.page.press("Enter")
 
+    def use(self, key: str, name: str) -> None:
+        """What has a key of its own on the page."""
+        self.find(name, PRESSED)
+        self.page.type(key)
+
+    def reach(self, selector: str) -> None:
+        """Give the focus to what has no name."""
+        self._reach(self.page.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")["result"]["objectId"])
+
     def enter(self, name: str, text: str) -> None:
         """In place of the text of a field."""
         self._reach(self.find(name, ENTERED))
@@ -135,6 +144,9 @@ class Keyboard:
 
 class Pointer(Keyboard):
     """A pointer for links, buttons, boxes and fields; text, and lists, which the system draws, by the keyboard."""
+
+    def use(self, key: str, name: str) -> None:
+        self.press(name)
 
     def press(self, name: str) -> None:
         self._click(self.find(name, PRESSED))
