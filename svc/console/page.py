@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from svc.auth.users import User
 from svc.console.places import PLACES, Place
-from svc.errors import Problem, Refusal
+from svc.errors import AccessViolation, Problem, Refusal
 from svc.http.compression import Compression
 from svc.http.response_parts import RestOptions
 from svc.http.responses import ResponseBuilder
@@ -129,6 +129,11 @@ class ConsolePage:
         except Problem:
             return False
         return True
+
+    def require(self, operation: str) -> None:
+        """A form is not shown to who may not send it: raises AccessViolation."""
+        if not self.may(operation):
+            raise AccessViolation(self.user)
 
     # --- answers ---------------------------------------------------------------------------------------------------------------------
 

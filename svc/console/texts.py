@@ -46,6 +46,14 @@ def iso_of(ms: Any) -> str:
         return ""
 
 
+def plural(number: int, noun: str) -> str:
+    """
+    >>> plural(1, "session"), plural(2000, "key")
+    ('1 session', '2,000 keys')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def seconds_text(seconds: Any) -> str:
     """
     >>> seconds_text(0.01234), seconds_text(75), seconds_text(None)

@@ -46,6 +46,7 @@ _LONGEST_TITLE = 200
 _LONGEST_DESCRIPTION = 2000
 _LONGEST_DETAIL = 5000
 _MOST_ERRORS = 100
+_TOGETHER = 1 << 16  # bytes of records that become values between two looks at the clock: less than a millisecond
 _NOT_OF_PAGES = frozenset(("content-length", "content-encoding", "etag", "last-modified", "expires", *(name.lower() for name, _ in PAIRS)))
 """Header fields that a handler has set for its data, and that do not hold for a page with the user's name."""
 
@@ -279,13 +280,20 @@ class Pages(ResponseBuilder):
             execution.close()
 
     async def _values(self, execution: QueryExecution) -> list[Any]:
-        """The found rows as values; some of them may be large."""
+        """The found rows as values, some at a time; some of them may be large."""
+        if execution.shaped:
+            return execution.found
         found, values = execution.found, []
-        deadline = self._now() + SLICE
-        for row in found:
-            execution.found = [row]
+        at, deadline = 0, self._now() + SLICE
+        while at < len(found):
+            end, size = at, 0
+            while end < len(found) and size < _TOGETHER:
+                size += len(found[end])
+                end += 1
+            execution.found = found[at:end]
             values += execution.values()
-            if self._now() >= deadline:
+            at = end
+            if at < len(found) and self._now() >= deadline:
                 execution.keep()
                 await execution.wait_for_slice()
                 deadline = self._now() + SLICE

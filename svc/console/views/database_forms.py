@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.console.confirm import Question, check_typed
 from svc.console.page import ConsolePage
-from svc.console.texts import bytes_text, segment, table_address, table_path, whole
+from svc.console.texts import bytes_text, plural, segment, table_address, table_path, whole
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.operations.fields import numeric
@@ -55,7 +55,7 @@ async def _drop_database(page: ConsolePage, database: str) -> Question:
         records = sum(each.get("record_count", 0) for each in tables.values())
         size = next(iter(tables.values())).get("db_size")
         lines.append(
-            f"It has {_count(len(tables), 'table')} and {_count(records, 'record')}"
+            f"It has {plural(len(tables), 'table')} and {plural(records, 'record')}"
             + (f", {bytes_text(size)}." if size is not None else ".")
         )
         if any(each.get("schema_defined") for each in tables.values()):
@@ -72,7 +72,7 @@ async def _drop_table(page: ConsolePage, database: str, table: str) -> Question:
     if described is not None:
         counted, size = described.get("record_count"), described.get("table_size")
         if counted is not None:
-            lines.append(f"It has {_count(counted, 'record')}" + (f", {bytes_text(size)}." if size is not None else "."))
+            lines.append(f"It has {plural(counted, 'record')}" + (f", {bytes_text(size)}." if size is not None else "."))
         if described.get("paths"):
             lines.append(f"Its addresses {', '.join(map(shown, described['paths'][:10]))} answer 404 from then on.")
         if described.get("schema_defined"):
@@ -92,7 +92,7 @@ async def _drop_attribute(page: ConsolePage, database: str, table: str, attribut
     else:
         counted = described.get("record_count")
         lines = ["The values are removed from every record. There is no way back but a backup."]
-        lines += [f"The table has {_count(counted, 'record')}."] if counted is not None else []
+        lines += [f"The table has {plural(counted, 'record')}."] if counted is not None else []
     return Question(
         f"Drop the attribute {shown(attribute)}",
         lines,
@@ -128,10 +128,6 @@ async def _maybe(page: ConsolePage, operation: str, **fields: Any) -> Any:
         if problem.status_code == 404 and page.user.super_user:
             raise
         return None
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # --- doing ----------------------------------------------------------------------------------------------------------------------------

@@ -343,9 +343,9 @@ def test_an_application_is_added_packed_and_removed(site: ConsoleSite) -> None:
         assert "notes.txt" in "".join(archive.getnames())
     assert base64.b64decode(site.node.run("package_component", project="shop", skip_symlinks=True)["payload"])[:2] == packed.body[:2]
     assert site.get("/console/applications/nosuch/archive").status == 404
-    wrong = site.post("/console/applications/shop/drop", {"confirmed": "sho"})
-    assert wrong.status == 400 and wrong.page.find("input", name="confirmed")["aria-invalid"] == "true" and shop(site).exists()
-    right = site.post("/console/applications/shop/drop", {"confirmed": "shop", "restart": "true"})
+    wrong = site.post("/console/applications/shop/drop", {"typed": "sho"})
+    assert wrong.status == 400 and wrong.page.find("input", name="typed")["aria-invalid"] == "true" and shop(site).exists()
+    right = site.post("/console/applications/shop/drop", {"typed": "shop", "restart": "true"})
     assert right.location.startswith("../../applications?note=Successfully") and not shop(site).exists()
 
 
@@ -389,7 +389,7 @@ def test_what_installs_code_is_not_offered_to_others(site: ConsoleSite) -> None:
     for path, form in {
         "?do=deploy": {"project": "shop", "package": "acme/shop"},
         "?do=add": {"project": "x"},
-        "/shop/drop": {"confirmed": "shop"},
+        "/shop/drop": {"typed": "shop"},
         "/shop/deploy": {"package": "acme/shop"},
         "/shop": {"file": "x", "do": "directory"},
         "/shop?file=notes.txt": {"text": "x", "version": ""},
@@ -411,7 +411,7 @@ def test_others_do_not_see_the_place(site: ConsoleSite, permission: dict[str, An
 
 def test_forms_without_their_token_or_from_elsewhere_do_nothing(site: ConsoleSite) -> None:
     before = tree(site)
-    for path, form in ((TEXT, {"text": "x"}), ("/console/applications/shop/drop", {"confirmed": "shop"})):
+    for path, form in ((TEXT, {"text": "x"}), ("/console/applications/shop/drop", {"typed": "shop"})):
         assert site.post(path, form, token=None).status == 403
         assert site.post(path, form, token="0" * 32).status == 403
     assert tree(site) == before
