@@ -65,7 +65,7 @@ MOST_CHIPS = 50  # conditions that can be removed by a link
 @dataclass(slots=True)
 class Column:
     """`up`, `down`: addresses of the same rows sorted by it, "" where that is not possible; `further_up`, `further_down`: sorted by it where those are equal
-    by which they are sorted now. `order`: how they are sorted by it now."""
+    by which they are sorted now. `order`: how they are sorted by it now. `is_number`: of one without a type, as far as the first row tells."""
 
     name: str
     type: str = ""
@@ -74,6 +74,7 @@ class Column:
     order: str = ""
     further_up: str = ""
     further_down: str = ""
+    is_number: bool = False
 
 
 @dataclass(slots=True)
@@ -207,7 +208,7 @@ def listed(values: list[Any]) -> Rows | None:
     is_counted = _add_names(names, values)
     shown, hidden = _divided(names)
     rows = ([cell_of(value.get(name, MISSING)) for name in shown] for value in values)
-    columns = [Column(shortened(str(name), CELL)) for name in shown]
+    columns = [Column(shortened(str(name), CELL), is_number=type(values[0].get(name)) in (int, float)) for name in shown]
     return Rows(columns, rows, len(values), hidden, len(names) - len(shown), is_counted)
 
 

@@ -78,7 +78,10 @@ def head_of(columns: Iterable[Column]) -> Markup:
     forms: list[str] = []
     texts: list[str] = []
     for column in columns:
-        number, order = ' class="number"' if column.type in _NUMBERS else "", f' aria-sort="{column.order}"' if column.order else ""
+        number, order = (
+            ' class="number"' if column.is_number or column.type in _NUMBERS else "",
+            f' aria-sort="{column.order}"' if column.order else "",
+        )
         forms.append(f'<th scope="col"{number}{order}><bdi>%s</bdi>')
         texts.append(column.name)
         for href, further, order, arrow in (

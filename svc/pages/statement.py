@@ -67,7 +67,7 @@ def found_page(found: Found) -> FoundPage:
     names = found.columns[:MOST_COLUMNS]
     hidden = found.columns[MOST_COLUMNS:]
     rows = ([cell_of(row[name]) for name in names] for row in found.rows)
-    columns = [Column(_short(name)) for name in names]
+    columns = [Column(_short(name), is_number=bool(found.rows) and type(found.rows[0][name]) in (int, float)) for name in names]
     table = Rows(columns, rows, len(found.rows), [_short(name) for name in hidden[:MOST_HIDDEN]], len(hidden))
     return FoundPage(f"{_counted(len(found.rows), found.is_cut)} in {found.seconds * 1000:.1f} ms", table)
 

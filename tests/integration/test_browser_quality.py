@@ -185,7 +185,7 @@ def test_pages_that_forms_lead_to(server: Process, page: Page, script: str) -> N
     found = {}
     steps: dict[str, tuple[str, Callable[[], object], str]] = {
         "refused login": (f"{base}/login", lambda: send(page, "form.login", username="nobody", password="wrong"), "[role=alert]"),
-        "refused edit": (f"{base}/Tool/t0002?_view=edit", lambda: send(page, "form.record", f_price="dear"), "#faults"),
+        "refused edit": (f"{base}/Tool/t0002?_view=edit", lambda: send(page, "form.record", price="dear"), "#faults"),
         "conflict": (f"{base}/Tool/t0004?_view=edit", lambda: change(server, page), "table.differences"),
         "import": (f"{base}/Tool/?_view=import", lambda: page.evaluate(DROP.replace("TEXT", json.dumps(IMPORTED))), "[name=column0]"),
         "ended import": ("", lambda: page.click("form.import[method=post] button.primary"), "#ended"),
@@ -199,7 +199,7 @@ def test_pages_that_forms_lead_to(server: Process, page: Page, script: str) -> N
             lambda: send(page, "form.login", username="admin", password="some-password", again="some-password"),
             "#fault",
         ),
-        "refused setting": (f"{console}/configuration/http.port", lambda: send(page, "form.entry", field__http_port="many"), "#fault"),
+        "refused setting": (f"{console}/configuration/http.port", lambda: send(page, "form.entry", value="many"), "#fault"),
     }
     for name, (address, act, sign) in steps.items():
         if address:
@@ -218,21 +218,18 @@ IMPORTED = f'id,name,price,remark\nnew1,"{HOSTILE.replace(chr(34), chr(34) * 2)}
 
 
 def send(page: Page, form: str, **fields: str) -> None:
-    """Fill in fields, by name or id, and send the form. `field__a_b`: the field with the id `field-a.b`."""
+    """Fill in fields, by the ends of their names or ids, and send the form."""
     for name, value in fields.items():
-        id_ = name.replace("__", "-", 1).replace("_", ".") if "__" in name else name.replace("_", "-", 1)
-        page.evaluate(
-            f"(document.querySelector({json.dumps(form)}).elements[{json.dumps(name)}]"
-            f" ?? document.getElementById({json.dumps(id_)})).value = {json.dumps(value)}"
-        )
-    page.click_on(f"document.querySelector({json.dumps(form)}).querySelector('button.primary, button')")
+        selector = f"{form} :is([name$='{name}'], [id$='{name}'])"
+        page.evaluate(f"document.querySelector({json.dumps(selector)}).value = {json.dumps(value)}")
+    page.click(f"{form} :is(button.primary, button:only-of-type)")
 
 
 def change(server: Process, page: Page) -> None:
     """Somebody else, and then the page that is open."""
     with server.client() as client:
         assert client.patch("/Tool/t0004", json={"name": HOSTILE, "stock": 99}).status_code == 204
-    send(page, "form.record", f_name="Mine")
+    send(page, "form.record", name="Mine")
 
 
 def test_focus_is_seen_and_the_menu_is_folded(server: Process, page: Page) -> None:
@@ -260,7 +257,7 @@ SHOWN = {
     "overview": ("/console/", "h1, h2, th"),
     "charts": ("/console/charts", "h1, nav.choice a"),
     "roles": ("/console/roles/member", "h1, th[scope=col], legend, label, main button, summary"),
-    "operations": ("/console/operations/search_by_conditions?database=data&table=Tool", "h1, label, main button, summary"),
+    "operations": ("/console/operations/search_by_conditions?database=data&table=Tool", "h1, label, form.statement button"),
     "table": ("/Tool/?kind==POWER&price=gt=100&sort(-price)", "h1, th[scope=col], main button, summary"),
     "edit": ("/Tool/t0001?_view=edit", "h1, label, main button"),
 }
