@@ -147,6 +147,7 @@ def _check_start(arguments: Arguments, state: str) -> int:
 
 def _watch_instances(config: Config, renewal: Renewal, supervisor: Supervisor, start: _Start) -> int | Link:
     """In this process, which becomes the parent: the exit status, when all has ended. In each of the instances that it forks: its link."""
+    import svc.auth.form_secret  # the instances have one secret
     import svc.server  # noqa: F401  # the instances share its memory, and those that follow another are of the same version
     from svc.logs import Logs
     from svc.parent import Parent

@@ -6,17 +6,16 @@ browser), so that nothing is stored, every process of the server knows it, and i
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from hmac import compare_digest
 
+from svc.auth.form_secret import SECRET
 from svc.auth.session_cookie import COOKIE, HOST_COOKIE
 from svc.errors import Problem
 from svc.messages import Request
 
 FIELD = "_token"
 _LENGTH = 32  # characters
-_PROCESS = os.urandom(32).hex()  # for callers who show nothing that is secret: a certificate, or being on this machine
 _COOKIES = (HOST_COOKIE, COOKIE)
 
 
@@ -43,4 +42,4 @@ def _secret(request: Request) -> str:
     if authorization is not None:
         return f"credentials {authorization}"
     user = request.user
-    return f"process {_PROCESS} {'' if user is None else user.username}"
+    return f"server {SECRET} {'' if user is None else user.username}"
