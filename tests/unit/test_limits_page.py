@@ -21,7 +21,7 @@ from svc.apps import load_limit
 from svc.config.settings import BY_NAME
 from svc.connection.load_shedding import RequestClass, class_limits
 from svc.connection.shared import SharedState
-from svc.console import console, edited_text
+from svc.console import console, edited_text, kept_forms
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
@@ -119,7 +119,7 @@ FIGURES = {
     "jobs of an application": f"{job.MAX_JOBS:,}",
     "a file of an application as a text in the console": f"{edited_text.MOST_EDITED // MIB} MiB",
     "form of a page, with its files; without a login": f"{sent_form.MOST_BYTES // MIB} MiB; {console._ANONYMOUS // MIB} MiB",
-    "form of a page that is done after a login": f"{console._LONGEST_KEPT // MIB} MiB, no files",
+    "form of a page that is done after a login": f"{kept_forms.LONGEST // MIB} MiB, no files",
     "text and HTML of a mail": f"{outbox.MAX_BODY // MIB} MiB",
     "mails to one address in an hour": f"{default('mail.hourlyLimit')} (`mail.hourlyLimit`)",
     "mails in the outbox": f"{outbox.MAX_ROWS:,}",
