@@ -6,25 +6,21 @@ from typing import Any
 from urllib.parse import quote
 
 from svc.console.page import ConsolePage
-from svc.errors import AccessViolation
+from svc.console.texts import iso_of, segment, whole
 from svc.messages import Response
 from svc.pages.cells import shortened
 from svc.pages.frame import SECURITY
-from svc.store.values.records import iso_text
 
 MOST_DEPLOYMENTS = 25  # on one page
 BAD = ("error", "failed", "rolled_back")
 
+_MOST_OFFSET = 100_000
 _LONGEST = 2000  # characters of a message
 
 
 def address_of(name: str) -> str:
     """Of the page of an application, below the console."""
-    return f"applications/{quote(name, safe='')}"
-
-
-def time_text(ms: Any) -> str:
-    return iso_text(int(ms)) if isinstance(ms, int | float) else ""
+    return f"applications/{segment(name)}"
 
 
 def attachment(name: str, media_type: str, body: Any) -> Response:
@@ -73,16 +69,15 @@ async def deployments_of(page: ConsolePage, project: str = "") -> dict[str, Any]
     """Deployments, the newest first, for a template; None: the caller may not list them."""
     if not page.may("list_deployments"):
         return None
-    offset = page.fields.get("from", "")
-    start = int(offset) if offset.isascii() and offset.isdigit() and len(offset) < 6 else 0
+    start = whole(page.fields, "from", 0, _MOST_OFFSET)
     wanted = {"project": project} if project else {}
     found = await page.run("list_deployments", limit=MOST_DEPLOYMENTS, offset=start, **wanted)
     path = address_of(project) if project else "applications"
     rows = [
         {
-            "href": page.at(f"{address_of(record['project'])}/deployments/{quote(record['deployment_id'], safe='')}"),
+            "href": page.at(f"{address_of(record['project'])}/deployments/{segment(record['deployment_id'])}"),
             "project": shortened(record["project"], 100),
-            "started": time_text(record["started_at"]),
+            "started": iso_of(record["started_at"]),
             "status": record["status"],
             "is_bad": record["status"] in BAD,
             "phase": record["phase"],
@@ -108,9 +103,3 @@ async def begin(page: ConsolePage, fields: dict[str, Any]) -> Response:
     started = await page.run("deploy_component", **fields, wait=False)
     record = await page.run("get_deployment", deployment_id=started["deployment_id"])
     return page.see_other(f"{address_of(record['project'])}/deployments/{started['deployment_id']}")
-
-
-def require(page: ConsolePage, operation: str) -> None:
-    """A form is not shown to who may not send it."""
-    if not page.may(operation):
-        raise AccessViolation(page.user)

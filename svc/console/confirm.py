@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from svc.console.page import ConsolePage
 from svc.errors import ClientError, Problem
 from svc.messages import Response
-from svc.pages.cells import shown
+from svc.pages.cells import shortened, shown
 
 TYPED = "typed"
 
@@ -26,11 +27,21 @@ class Question:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
-async def ask(page: ConsolePage, question: Question, fault: Problem | None = None) -> Response:
+async def ask(
+    page: ConsolePage, question: Question, fault: Problem | None = None, template: str = "confirm.html", **values: Any
+) -> Response:
+    """`template`, with `values`: one that extends `confirm.html`."""
     typed = "" if page.form is None else page.form.text(TYPED)
     is_wrong = fault is not None and fault.code == _WRONG
     return await page.show(
-        "confirm.html", title=question.title, fault=fault, question=question, typed=typed, is_wrong=is_wrong, name=shown(question.name)
+        template,
+        title=shortened(question.title, 300),
+        fault=fault,
+        question=question,
+        typed=typed,
+        is_wrong=is_wrong,
+        name=shown(question.name),
+        **values,
     )
 
 

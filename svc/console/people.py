@@ -6,14 +6,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from svc.console.page import ConsolePage
+from svc.console.texts import segment, whole
 from svc.errors import ClientError
 from svc.messages import Response
 from svc.pages.cells import shortened
 from svc.pages.sent_form import SentForm
-from svc.store.values.records import iso_text
 
 ROWS = 100  # of a page
 LONGEST_NAME = 120  # characters of a name in a table
@@ -36,12 +35,7 @@ def address(page: ConsolePage, place: str, *names: str, **fields: str) -> str:
     """
     if names and names[0] in _DOTS:
         return page.at(f"{place}/", name=names[0], **fields)
-    return page.at("/".join([place, *(quote(name, safe="") for name in names)]), **fields)
-
-
-def moment(ms: float | None) -> str:
-    """A time; "" for none."""
-    return "" if ms is None else iso_text(int(ms))
+    return page.at("/".join([place, *(segment(name) for name in names)]), **fields)
 
 
 @dataclass(slots=True)
@@ -57,9 +51,8 @@ class Listed:
 
 def listed(page: ConsolePage, rows: Sequence[Any], place: str, **fields: str) -> Listed:
     """The rows of the page that the address asks for. `fields`: of the addresses of the others."""
-    given = page.fields.get("page", "")
     last = max(0, (len(rows) - 1) // ROWS)
-    number = min(int(given) - 1 if given.isascii() and given.isdecimal() and len(given) < 8 and int(given) else 0, last)
+    number = max(0, whole(page.fields, "page", 1, last + 1) - 1)
     found = Listed(list(rows[number * ROWS : (number + 1) * ROWS]), len(rows), number * ROWS)
     if number:
         found.previous = page.at(place, **fields, page=str(number))
@@ -77,19 +70,6 @@ def chosen_password(form: SentForm) -> tuple[str, bool]:
     return form.text("password"), False
 
 
-async def confirm(page: ConsolePage, title: str, sentences: list[str], button: str, back: str, **values: Any) -> Response:
-    """The page that asks before something is destroyed. What it sends has `action` "confirm"."""
-    return await page.show("people_confirm.html", title=shortened(title, 300), sentences=sentences, button=button, back=back, **values)
-
-
 async def show_secret(page: ConsolePage, title: str, label: str, secret: str, back: str, sentences: list[str]) -> Response:
     """The answer to a form that has made a secret: it is in this answer only, in no address and no log."""
     return await page.show("people_secret.html", title=shortened(title, 300), label=label, secret=secret, back=back, sentences=sentences)
-
-
-def plural(number: int, noun: str) -> str:
-    """
-    >>> plural(1, "session"), plural(2, "key")
-    ('1 session', '2 keys')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

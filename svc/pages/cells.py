@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from svc.content.values import as_datetime, in_order, is_blob, text_key, to_plain
 from svc.store.values.records import MISSING, iso_text, to_ms
@@ -37,6 +37,14 @@ class Cell:
     href: str = ""
     is_cut: bool = False
     items: list[Cell] = field(default_factory=list)
+    note: str = ""
+
+
+class Link(NamedTuple):
+    """A text in a cell that leads somewhere, which is what most cells with a link are. `note`: what stands beside it."""
+
+    text: str
+    href: str
     note: str = ""
 
 

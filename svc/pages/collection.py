@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from svc.errors import QueryError
 from svc.http.row_responses import plan_shape
-from svc.pages.cells import CELL, Cell, Line, cell_of, lines_of, shortened
+from svc.pages.cells import CELL, Cell, Line, Link, cell_of, lines_of, shortened
 from svc.pages.filters import CountForm, FilterForm, filter_form
 from svc.pages.links import (
     MOST_ITEMS,
@@ -99,7 +100,8 @@ class Rows:
 @dataclass(slots=True)
 class CollectionPage:
     """`first`, `previous`, `next`: addresses, "" where there are none. `start`: the number of the first row in all pages, 0 where that is not known.
-    `is_cut`: there are more rows and no next page. `total`: records that the query finds, None where that is not known. `noun`: of a row."""
+    `is_cut`: there are more rows and no next page. `total`: records that the query finds, None where that is not known. `noun`: of a row.
+    `variants`: of its query."""
 
     table: Rows
     noun: str = "record"
@@ -112,6 +114,7 @@ class CollectionPage:
     total: int | None = None
     filter: FilterForm | None = None
     count: CountForm | None = None
+    variants: Variants | None = None
 
 
 def limited(query: Query) -> Query | None:
@@ -141,7 +144,7 @@ def collection_page(
     table = planned.table
     variants = None if query is None else Variants(query)
     rows = _rows(planned, values, query, variants, registration, links)
-    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row", is_cut=is_cut)
+    page = CollectionPage(rows, "record" if planned.plan.query.aggregate is None else "row", is_cut=is_cut, variants=variants)
     if query is None or variants is None:
         return page
     if query.aggregate is None:
@@ -230,32 +233,67 @@ def _rows(
     key = table.primary_key if is_plain and registration is not None else None
     targets = {name: target for name in shown if is_plain and name != key and (target := _target_of(name, table)) is not None}
     joined = _joined(shown, table) if is_plain else {}
-    label_of = None
+    labels = None
     if targets:
-        from svc.pages.labels import titles_of  # many servers never show a page
+        from svc.pages.labels import Labels  # many servers never show a page
 
-        label_of = titles_of(table, links)
+        labels = Labels(table, links)
     grouped = {} if query is None else _grouped(query, table)
 
+    makers: list[tuple[str, Callable[[Any], Any] | None]] = []
+    for name in shown:
+        make: Callable[[Any], Any] | None = None
+        if name == key and registration is not None:
+            make = _key_maker(registration, links)
+        elif name in joined:
+            make = partial(related_cell, target=joined[name], links=links)
+        elif name in grouped and variants is not None:
+            make = _group_maker(grouped[name], variants)
+        elif name in targets:
+            make = _foreign_maker(targets[name], links, None if labels is None else labels.of(name))
+        makers.append((name, make))
+
     def cells(value: Mapping[str, Any]) -> list[Any]:
-        row = []
-        for name in shown:
-            member = value.get(name, MISSING)
-            if name == key and registration is not None:
-                row.append(_key_cell(member, links.record_at(registration, member)))
-            elif name in joined:
-                row.append(related_cell(member, joined[name], links))
-            elif name in grouped and variants is not None:
-                row.append(_key_cell(member, variants.with_value(grouped[name], member)))
-            else:
-                row.append(foreign_cell(member, targets[name], links) if name in targets else member)
-                if label_of is not None and name in targets and (label := label_of(name, member)):
-                    row[-1].note = label
-        return row
+        get = value.get
+        return [get(name, MISSING) if make is None else make(get(name, MISSING)) for name, make in makers]
 
     types = seen_attributes(table, planned.visible)
     columns = [Column(shortened(name, CELL), type_text(types[name]) if name in types else "") for name in shown]
     return Rows(columns, map(cells, values), count, hidden, len(names) - len(shown), is_counted)
+
+
+def _key_maker(registration: Registration, links: Links) -> Callable[[Any], Any]:
+    """What makes the cell of a key, which leads to its record."""
+    prefix = links.prefix(registration)
+
+    def make(key: Any) -> Any:
+        if prefix and type(key) is str and len(key) <= CELL and key.isascii() and key.isalnum():
+            return Link(key, prefix + key)
+        return _key_cell(key, links.record_at(registration, key))
+
+    return make
+
+
+def _group_maker(name: str, variants: Variants) -> Callable[[Any], Any]:
+    """What makes the cell of a key of an aggregate, which leads to the records behind it."""
+    return lambda value: _key_cell(value, variants.with_value(name, value))
+
+
+def _foreign_maker(target: Table, links: Links, label_of: Callable[[Any], str] | None) -> Callable[[Any], Any]:
+    """What makes the cell of a foreign key, with what the record is called that it leads to."""
+    registration = links.registration(target)
+    prefix = "" if registration is None else links.prefix(registration)
+
+    def make(key: Any) -> Any:
+        label = "" if label_of is None else label_of(key)
+        if prefix and type(key) is str and len(key) <= CELL and key.isascii() and key.isalnum():
+            return Link(key, prefix + key, label)
+        cell = foreign_cell(key, target, links)
+        if label:
+            cell.note = label
+        return cell
+
+    return make
 
 
 def _joined(names: Iterable[str], table: Table) -> dict[str, Table]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from svc.errors import Problem
 from svc.pages.cells import shortened
+from svc.pages.labels import Labels
 from svc.pages.links import Variants
 from svc.query.nodes import Condition, Filter
 from svc.store import Table
@@ -42,11 +42,9 @@ class Facet:
     values: list[FacetValue]
 
 
-def facets_of(
-    table: Table, attributes: list[Attribute], conditions: tuple[Filter, ...], variants: Variants, label_of: Callable[[str, Any], str]
-) -> list[Facet]:
+def facets_of(table: Table, attributes: list[Attribute], conditions: tuple[Filter, ...], variants: Variants, labels: Labels) -> list[Facet]:
     """`attributes`: of which the caller may know how often each value comes in the table. `conditions`: of the query, whose attributes are left out.
-    `label_of`: what the record is called whose key an attribute holds."""
+    `labels`: of the records whose keys attributes hold."""
     if variants.is_empty or table.definition.expiration is not None:  # of what has expired an index does not know
         return []
     asked = {each.path[0] for each in conditions if isinstance(each, Condition)}
@@ -57,8 +55,9 @@ def facets_of(
         values = _values(table, attribute.name, txn)
         if len(values) < 2:
             continue
+        label_of = labels.of(attribute.name)
         told = [
-            FacetValue(_text(value), href, None if conditions else count, label_of(attribute.name, value))
+            FacetValue(_text(value), href, None if conditions else count, "" if label_of is None else label_of(value))
             for value, count in sorted(values, key=lambda each: -each[1])
             if (href := variants.narrowed(attribute.name, value))
         ]

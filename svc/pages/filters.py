@@ -70,6 +70,10 @@ class FilterForm:
     operator: str = ""
     value: str = ""
 
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        return [(name, name) for name in self.fields]
+
 
 @dataclass(slots=True)
 class FilterLine:
@@ -103,6 +107,14 @@ class CountForm:
     fields: list[str]
     numbers: list[str]
     query: str
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        return [(name, name) for name in self.fields]
+
+    @property
+    def figures(self) -> list[tuple[str, str]]:
+        return [("", "no column"), *((name, name) for name in self.numbers)]
 
 
 def filter_form(fields: list[str], query: Query) -> FilterForm:

@@ -14,38 +14,49 @@ from svc.store.values.records import projection
 
 MOST_LABELS = 500  # records that are looked up for one page
 _LONGEST = 60  # characters
+_KEYS = frozenset((str, int, float))
 
 
-def titles_of(table: Table, links: Links) -> Callable[[str, Any], str]:
-    """A function of an attribute of a table and a key that it holds: what the record is called that this leads to, "" if that is not told."""
-    labels, targets = Labels(), {name: target_table(table, each) for name, each in foreign_keys(table).items()}
-    titles = {name: (target, title) for name, target in targets.items() if target is not None and (title := links.title_of(target))}
-    return lambda name, key: labels.of(*titles[name], key) if name in titles else ""
+LabelOf = Callable[[Any], str]
+"""The key of a record -> what the record is called; "" if there is none, it has no text for a name, or enough were looked up."""
 
 
 class Labels:
-    """Of one page: each record is looked up once, and no more than a page may cost."""
+    """Of the records that the foreign keys of a table lead to, for one page: each is looked up once, and no more than a page may cost."""
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, Any], str] = {}
-        self._readers: dict[str, Callable[[bytes], tuple[Any, ...]]] = {}
+    def __init__(self, table: Table, links: Links) -> None:
+        self._targets = {name: target_table(table, each) for name, each in foreign_keys(table).items()}
+        self._links = links
+        self._of: dict[str, LabelOf | None] = {}
+        self._left = MOST_LABELS
 
-    def of(self, table: Table, name: str, key: Any) -> str:
-        """What the attribute `name` of the record `key` of a table says; "" if there is no such record, it is no text, or enough were looked up."""
-        if type(key) not in (str, int, float):
-            return ""
-        known = self._found.get((table.name, key))
-        if known is None:
-            if len(self._found) >= MOST_LABELS:
+    def of(self, name: str) -> LabelOf | None:
+        """For the keys that an attribute holds; None if the names of those records are not told."""
+        if name not in self._of:
+            target = self._targets.get(name)
+            title = "" if target is None else self._links.title_of(target)
+            self._of[name] = self._reader(target, title) if target is not None and title else None
+        return self._of[name]
+
+    def _reader(self, target: Table, title: str) -> LabelOf:
+        found: dict[Any, str] = {}
+        read = projection((title,))
+
+        def label_of(key: Any) -> str:
+            if type(key) not in _KEYS:
                 return ""
-            known = self._found[table.name, key] = self._read(table, name, key)
-        return known
+            known = found.get(key)
+            if known is not None:
+                return known
+            if not self._left:
+                return ""
+            self._left -= 1
+            try:
+                raw = target.get_raw(key)
+            except BadValue:  # no key could be so
+                raw = None
+            value = None if raw is None else read(raw)[0]
+            label = found[key] = shortened(value, _LONGEST) if type(value) is str and value != key else ""
+            return label
 
-    def _read(self, table: Table, name: str, key: Any) -> str:
-        try:
-            raw = table.get_raw(key)
-        except BadValue:  # no key could be so
-            return ""
-        reader = self._readers.get(name) or self._readers.setdefault(name, projection((name,)))
-        value = None if raw is None else reader(raw)[0]
-        return shortened(value, _LONGEST) if isinstance(value, str) and value != key else ""
+        return label_of

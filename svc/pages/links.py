@@ -53,6 +53,7 @@ class Links:
         self._resources = resources
         self._request = request
         self._root = root
+        self._titles: dict[str, str] = {}
         self._tables: dict[str, Registration] | None = None  # by database and name, those that answer and that the caller may read
 
     def collection(self, table: Table) -> str:
@@ -74,6 +75,12 @@ class Links:
     def title_of(self, table: Table) -> str:
         """The attribute that records of a table are called by; "" if there is none, or the caller may not read it of each record, or code of an application
         has a say in it."""
+        known = self._titles.get(_identity(table))
+        if known is None:
+            known = self._titles[_identity(table)] = self._find_title(table)
+        return known
+
+    def _find_title(self, table: Table) -> str:
         registration, user = self.registration(table), user_of(self._request)
         if registration is None or hasattr(registration.resource, "application") or rule_members(view_of(user, table)):
             return ""
@@ -87,8 +94,6 @@ class Links:
 
     def record_at(self, registration: Registration, key: Any) -> str:
         resource = registration.resource
-        if type(key) is str and key.isascii() and key.isalnum() and not getattr(resource, "untyped_keys", False):
-            return self._at(registration, key)  # nothing in it could be read as something else
         key = tuple(key) if isinstance(key, list) else key
         parts = key if isinstance(key, tuple) else (key,)
         if not parts or not all(type(part) in (str, int, float) and part != "" for part in parts):
@@ -98,6 +103,16 @@ class Links:
         except (ValueError, ArithmeticError):  # a part of a character, an invalid number
             return ""
         return self._at(registration, path)
+
+    def prefix(self, registration: Registration) -> str:
+        """What a key of letters and digits has to follow to be the address of its record: nothing in it could be read as something else, and nothing else
+        answers below the address. "" where that is not so."""
+        if getattr(registration.resource, "untyped_keys", False) or registration.pattern is not None or not registration.path:
+            return ""
+        path = self._resources.path_to(registration.path, "")
+        if any(each.path.startswith(f"{registration.path}/") or each.pattern is not None for each in self._resources.values()):
+            return ""
+        return "" if any(each.startswith(path) for each in self._resources.reserved) else self._root + path[1:]
 
     def _at(self, registration: Registration, relative: str) -> str:
         return self._root + self._resources.path_to(registration.path, relative)[1:]

@@ -4,9 +4,10 @@ some rows are one string, and what their cells hold is escaped in one go."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from svc.pages.cells import CELL, Cell, shortened, shown
+from svc.pages.cells import CELL, Cell, Link, shortened, shown
 from svc.pages.cells import cell_of as value_cell
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 LONG = 40  # characters of a cell that is as wide as a paragraph
 TOGETHER = 100  # cells that are made in one piece: a tenth of a millisecond
+_NUMBERS = {"Int", "Long", "Float", "BigInt"}  # types whose cells are set to the right
 _PLAIN = 10**20  # integers below this are short
+_LINKED = '<td class="text"><a href="%s"><bdi>%s</bdi></a></td>'
+_NOTED = '<td class="text"><a href="%s"><bdi>%s</bdi></a> <span class="quiet"><bdi>%s</bdi></span></td>'
 _APART = "\0"  # no text of a cell has one (`cells.shown`), nor has an address
 
 
@@ -44,6 +48,10 @@ def rows_of(rows: Iterable[Sequence[Any]]) -> Iterator[Markup]:
                 else:
                     forms.append('<td class="text"><bdi>%s</bdi></td>')
                     texts.append(cell if cell.isascii() and cell.isprintable() else shown(cell))
+            elif kind is Link:
+                form = _NOTED if cell.note else _LINKED
+                forms.append(form if len(cell.text) <= LONG else form.replace('"text"', '"text long"'))
+                texts += (cell.href, cell.text, cell.note) if cell.note else (cell.href, cell.text)
             elif kind is float or (kind is int and -_PLAIN < cell < _PLAIN):
                 forms.append('<td class="number"><bdi>%s</bdi></td>')
                 texts.append(repr(cell))
@@ -65,12 +73,13 @@ def head_of(columns: Iterable[Column]) -> Markup:
 
     >>> from svc.pages.collection import Column
     >>> print(head_of([Column("<b>", "Int")]), end="")
-    <th scope="col"><bdi>&lt;b&gt;</bdi><span class="type">Int</span></th>
+    <th scope="col" class="number"><bdi>&lt;b&gt;</bdi><span class="type">Int</span></th>
     """
     forms: list[str] = []
     texts: list[str] = []
     for column in columns:
-        forms.append(f'<th scope="col" aria-sort="{column.order}"><bdi>%s</bdi>' if column.order else '<th scope="col"><bdi>%s</bdi>')
+        number, order = ' class="number"' if column.type in _NUMBERS else "", f' aria-sort="{column.order}"' if column.order else ""
+        forms.append(f'<th scope="col"{number}{order}><bdi>%s</bdi>')
         texts.append(column.name)
         for href, further, order, arrow in (
             (column.up, column.further_up, "ascending", " ↑"),
@@ -92,6 +101,11 @@ def head_of(columns: Iterable[Column]) -> Markup:
 
 def boxes_of(columns: Iterable[tuple[str, str, bool]]) -> Markup:
     """A box to tick for each column of a `filters.ColumnForm`."""
+    return _boxes_of(tuple(columns))
+
+
+@lru_cache(64)
+def _boxes_of(columns: tuple[tuple[str, str, bool], ...]) -> Markup:
     forms: list[str] = []
     texts: list[str] = []
     for name, text, is_chosen in columns:
@@ -101,8 +115,24 @@ def boxes_of(columns: Iterable[tuple[str, str, bool]]) -> Markup:
     return _filled(forms, texts)
 
 
+def select_of(names: Iterable[tuple[str, str]], chosen: str = "") -> Markup:
+    """The `<option>`s of a list of (value, text) to choose one of."""
+    return _select_of(tuple(names), chosen)
+
+
+@lru_cache(64)
+def _select_of(names: tuple[tuple[str, str], ...], chosen: str) -> Markup:
+    forms = [f'<option value="%s"{" selected" if value == chosen else ""}>%s</option>' for value, _ in names]
+    return _filled(forms, [text for pair in names for text in pair])
+
+
 def options_of(names: Iterable[tuple[str, str]]) -> Markup:
     """Of a list of (value, label)."""
+    return _options_of(tuple(names))
+
+
+@lru_cache(64)
+def _options_of(names: tuple[tuple[str, str], ...]) -> Markup:
     texts = [text for pair in names for text in pair]
     return _filled(['<option value="%s" label="%s"></option>'] * (len(texts) // 2), texts)
 

@@ -14,7 +14,7 @@ from svc.pages.cells import CELL, shortened
 from svc.pages.collection import MOST_ROWS, ROWS, CollectionPage, filterable, shown_attributes
 from svc.pages.facets import Facet, facets_of
 from svc.pages.filters import ColumnForm, FilterLine, column_form, filter_line
-from svc.pages.labels import titles_of
+from svc.pages.labels import Labels
 from svc.pages.links import Links, Variants, conditions_of
 from svc.query.nodes import Query
 from svc.query.tables import rule_members
@@ -57,7 +57,7 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
     """`query`: what the address asks for."""
     table, registration = planned.table, around.registration
     is_plain = not hasattr(registration.resource, "application")
-    tools, variants = TableTools(), Variants(query)
+    tools, variants = TableTools(), page.variants or Variants(query)
     if variants.is_empty:  # a long query, which nothing repeats
         return tools
     tools.files = _files(around.request, variants, table.name)
@@ -73,7 +73,7 @@ def table_tools(page: CollectionPage, planned: PlannedQuery, query: Query, aroun
         if query.aggregate is None and around.is_whole and not rule_members(planned.plan.table):
             indexed = set(filterable(table, planned.visible))
             tools.facets = facets_of(
-                table, [each for each in attributes if each.name in indexed], conditions_of(query), variants, titles_of(table, around.links)
+                table, [each for each in attributes if each.name in indexed], conditions_of(query), variants, Labels(table, around.links)
             )
         tools.live = _live(page, query, variants, registration)
     tools.forms = _forms(page, planned, query, variants, around, is_plain=is_plain)

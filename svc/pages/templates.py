@@ -80,7 +80,7 @@ def load_templates(directories: tuple[Path, ...] = ()) -> Environment:
     wrong in one of them."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    from svc.pages.markup import boxes_of, cell_of, facets_of, head_of, options_of, rows_of
+    from svc.pages.markup import boxes_of, cell_of, facets_of, head_of, options_of, rows_of, select_of
 
     environment = Environment(
         loader=FileSystemLoader([*directories, _DIRECTORY]),
@@ -90,7 +90,7 @@ def load_templates(directories: tuple[Path, ...] = ()) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.globals |= {each.__name__: each for each in (rows_of, cell_of, head_of, boxes_of, options_of, facets_of)}
+    environment.globals |= {each.__name__: each for each in (rows_of, cell_of, head_of, boxes_of, options_of, select_of, facets_of)}
     for name in environment.list_templates(extensions=["html"]):
         environment.get_template(name)
     return environment

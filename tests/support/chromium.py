@@ -40,10 +40,15 @@ _KEYS = {
     "ArrowLeft": 37,
     "ArrowRight": 39,
     " ": 32,
+    "a": 65,
     "f": 70,
     "z": 90,
 }
 ALT, CTRL, SHIFT = 1, 2, 8
+_COMMANDS = {"a": "selectAll", "z": "undo"}
+"""What a key with CTRL does to a text, which the editor of a browser without a window is told."""
+_UNANSWERED = 0
+"""The id of commands whose answer nobody waits for."""
 _GONE = ("Inspected target navigated or closed", "Execution context was destroyed", "Cannot find context with specified id")
 
 
@@ -76,7 +81,8 @@ class Page:
                 assert "error" not in message, (method, message["error"])
                 result: dict[str, Any] = message["result"]
                 return result
-            self._note(message)
+            if message.get("id") != _UNANSWERED:
+                self._note(message)
 
     def _note(self, message: dict[str, Any]) -> None:
         parameters = message["params"]
@@ -94,7 +100,7 @@ class Page:
                 self.requested.append(parameters["request"]["url"])
             case "Page.javascriptDialogOpening":
                 self.problems.append(f"dialog: {parameters['message']}")
-                self._connection.send(json.dumps({"id": 0, "method": "Page.handleJavaScriptDialog", "params": {"accept": False}}))
+                self._connection.send(json.dumps({"id": _UNANSWERED, "method": "Page.handleJavaScriptDialog", "params": {"accept": False}}))
 
     def open(self, address: str) -> None:
         self.call("Page.navigate", url=address)
@@ -147,8 +153,8 @@ class Page:
             "windowsVirtualKeyCode": code,
         }
         extra: dict[str, Any] = {"text": "\r"} if key == "Enter" and not modifiers else {}
-        if key == "z" and modifiers == CTRL:
-            extra = {"commands": ["undo"]}
+        if key in _COMMANDS and modifiers == CTRL:
+            extra = {"commands": [_COMMANDS[key]]}
         self._send_key(common, extra)
 
     def _send_key(self, key: dict[str, Any], pressed: dict[str, Any]) -> None:

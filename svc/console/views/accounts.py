@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, ROWS, Listed, address, confirm, moment, name_in
+from svc.console.people import LONGEST_NAME, ROWS, Listed, address, name_in
+from svc.console.texts import iso_of
 from svc.errors import NotFound, Problem
 from svc.messages import Response
 from svc.operations.application_accounts import NO_ACCOUNTS
@@ -72,7 +74,7 @@ def _row(page: ConsolePage, account: Mapping[str, Any]) -> dict[str, Any]:
         "logins": [
             shortened(each["provider"] + (f" ({each['email']})" if each["email"] else ""), LONGEST_NAME) for each in account["logins"][:20]
         ],
-        "created": moment(account["created"]),
+        "created": iso_of(account["created"]),
     }
 
 
@@ -100,9 +102,16 @@ async def _account(page: ConsolePage, name: str, fault: Problem | None = None) -
 
 
 async def _confirm_remove(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("drop_user")
     await _find(page, name)
     sentences = [
         "The user and the record of the account are removed, with its sessions, tokens, API keys and logins with providers.",
         "Other records of the application stay, but for those that the schema removes with it.",
     ]
-    return await confirm(page, f"Remove the account {name}?", sentences, "Remove the account", address(page, "accounts", name), fault=fault)
+    return await ask(
+        page,
+        Question(
+            f"Remove the account {name}?", sentences, "Remove the account", address(page, "accounts", name), fields={"action": "confirm"}
+        ),
+        fault,
+    )

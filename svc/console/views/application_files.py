@@ -6,7 +6,7 @@ import base64
 from typing import Any
 from urllib.parse import quote_plus
 
-from svc.console.applications import address_of, attachment, components, deployments_of, require, restart_reasons, state_of
+from svc.console.applications import address_of, attachment, components, deployments_of, restart_reasons, state_of
 from svc.console.edited_text import LF, MIXED, EditedText, difference, edited_text, has_unseen, with_ends, with_feeds
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
@@ -34,7 +34,7 @@ async def show(page: ConsolePage, name: str, rest: list[str]) -> Response:
     except Problem as fault:
         if not is_new or fault.status_code != 404:
             return await _directory(page, name, fault)
-        require(page, "set_component_file")
+        page.require("set_component_file")
         found = EditedText("", LF, "", 0)
     return await _editor(page, name, file, found)
 

@@ -11,11 +11,12 @@ from asyncio import sleep
 from collections.abc import AsyncIterator
 from typing import Any
 
-from svc.console.applications import address_of, attachment, begin, components, deployments_of, reasons_of, require, state_of, status_of
+from svc.console.applications import address_of, attachment, begin, components, deployments_of, reasons_of, state_of, status_of
+from svc.console.confirm import Question, ask, check_typed
 from svc.console.page import ConsolePage
 from svc.console.views import application_files, deployments
 from svc.console.wrong import at_fields
-from svc.errors import ClientError, MethodNotAllowed, Problem
+from svc.errors import MethodNotAllowed, Problem
 from svc.messages import Response
 from svc.operations.fields import bad_request
 from svc.pages.cells import shortened
@@ -103,7 +104,7 @@ async def _list(page: ConsolePage) -> Response:
 
 
 async def _deploy_form(page: ConsolePage, name: str, form: SentForm | None = None, fault: Problem | None = None) -> Response:
-    require(page, "deploy_component")
+    page.require("deploy_component")
     given = page.fields if form is None else form.fields
     values = {option: given.get(option, "") for option in _OPTIONS}
     return await page.show(
@@ -150,7 +151,7 @@ async def _deploy(page: ConsolePage, form: SentForm, name: str) -> Response:
 
 
 async def _add_form(page: ConsolePage, form: SentForm | None = None, fault: Problem | None = None) -> Response:
-    require(page, "add_component")
+    page.require("add_component")
     form = form or SentForm()
     return await page.show(
         "add_application.html",
@@ -172,25 +173,24 @@ async def _add(page: ConsolePage, form: SentForm) -> Response:
 
 async def _drop_form(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
     """Of a file without its name typed in, of an application with it."""
-    require(page, "drop_component")
+    page.require("drop_component")
     file = page.fields.get("file", "")
-    return await page.show(
-        "drop_application.html",
-        title=f"Remove {shortened(file or name, 200)}",
-        fault=fault,
-        wrong=at_fields(fault, ("file",), "" if file else "confirmed"),
-        name=name,
-        file=shortened(file, 1000),
-        back=page.at(address_of(name)),
+    shown = shortened(name, 100)
+    line = (
+        f"{shortened(file, 1000)} is removed from the application {shown}, with all that is in it."
+        if file
+        else f"The application {shown}, its files and its entry in the configuration are removed. Its tables and their records stay."
     )
+    question = Question(f"Remove {shortened(file or name, 200)}", [line], "Remove", page.at(address_of(name)), "" if file else name)
+    return await ask(page, question, fault, "drop_application.html", is_file=bool(file))
 
 
 async def _drop(page: ConsolePage, form: SentForm, name: str) -> Response:
     file = page.fields.get("file", "")
     fields: dict[str, Any] = {"file": file} if file else {}
     try:
-        if not file and form.text("confirmed") != name:
-            raise ClientError(f"Type in the name of the application, {name}, to remove it")
+        if not file:
+            check_typed(page, name)
         answer = await page.run("drop_component", project=name, restart=form.text("restart") == "true", **fields)
     except Problem as fault:
         return await _drop_form(page, name, fault)

@@ -9,7 +9,6 @@ import ssl
 from binascii import Error
 from typing import Any
 
-from svc.console.applications import require
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
@@ -37,7 +36,7 @@ async def show(page: ConsolePage) -> Response:
     if do == "remove":
         return await _remove_form(page)
     if do == "request":
-        require(page, "create_csr")
+        page.require("create_csr")
         return await page.show("pem.html", title="Signing request", texts=[("Request", (await page.run("create_csr"))["csr"])])
     return await _sign_form(page) if do == "sign" else await _list(page)
 
@@ -102,7 +101,7 @@ def _fingerprint(pem: str) -> str:
 
 async def _add_form(page: ConsolePage, form: SentForm | None = None, fault: Problem | None = None) -> Response:
     """The private key that was sent is never shown again."""
-    require(page, "add_certificate")
+    page.require("add_certificate")
     values = {name: "" if form is None else form.text(name) for name in _FIELDS}
     return await page.show(
         "add_certificate.html",
@@ -147,7 +146,7 @@ async def _pem(form: SentForm, name: str) -> str:
 
 
 async def _remove_form(page: ConsolePage, fault: Problem | None = None) -> Response:
-    require(page, "remove_certificate")
+    page.require("remove_certificate")
     name = shortened(page.fields.get("name", ""), 300)
     lines = [f"{name} is removed, and the private key that was added with it. Connections that are open stay."]
     return await ask(page, Question("Remove a certificate", lines, "Remove", page.at("certificates")), fault)
@@ -165,7 +164,7 @@ async def _remove(page: ConsolePage, form: SentForm) -> Response:
 
 
 async def _sign_form(page: ConsolePage, form: SentForm | None = None, fault: Problem | None = None) -> Response:
-    require(page, "sign_certificate")
+    page.require("sign_certificate")
     return await page.show(
         "sign_certificate.html",
         title="Sign a request",

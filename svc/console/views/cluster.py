@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
 
 from svc.console.charts.axes import value_text
+from svc.console.confirm import Question, ask, check_typed
 from svc.console.page import ConsolePage
+from svc.console.texts import segment
 from svc.errors import ClientError, MethodNotAllowed, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
@@ -78,6 +79,7 @@ def _field(page: ConsolePage, name: str) -> str:
 
 
 async def _add(page: ConsolePage) -> Response:
+    page.require("add_node")
     fields: dict[str, Any] = {name: text for name in ("hostname", "url", "certificate") if (text := _field(page, name))}
     if not {"hostname", "url"} & fields.keys():
         raise ClientError("Enter the name of the node, or its address")
@@ -90,14 +92,15 @@ async def _add(page: ConsolePage) -> Response:
 
 
 async def _remove(page: ConsolePage) -> Response:
+    page.require("remove_node")
     name = page.rest[1]
-    if _field(page, "confirm") != name:
-        raise ClientError("Type the name of the node to remove it")
+    check_typed(page, name)
     answer = await page.run("remove_node", hostname=name)
     return page.see_other("cluster", str(answer["message"]))
 
 
 async def _add_route(page: ConsolePage) -> Response:
+    page.require("cluster_set_routes")
     host, port = _field(page, "host"), _field(page, "port")
     if not host:
         raise ClientError("Enter a host name")
@@ -108,6 +111,7 @@ async def _add_route(page: ConsolePage) -> Response:
 
 
 async def _remove_route(page: ConsolePage) -> Response:
+    page.require("cluster_delete_routes")
     try:
         route = json.loads(_field(page, "route"))
     except (ValueError, RecursionError):
@@ -122,13 +126,10 @@ async def _remove_route(page: ConsolePage) -> Response:
 async def _confirm(page: ConsolePage, fault: Problem | None = None) -> Response:
     if not page.may("remove_node"):
         raise NotFound("There is no such page")
-    return await page.show(
-        "cluster_remove.html",
-        title=f"Remove the node {shortened(page.rest[1], _NAME)}",
-        fault=fault,
-        name=page.rest[1],
-        shown_name=shortened(page.rest[1], _NAME),
-    )
+    name = page.rest[1]
+    lines = ["The node is removed from the registry of this node and cut off. The data on both stay."]
+    question = Question(f"Remove the node {shortened(name, _NAME)}", lines, "Remove", page.at("cluster"), name)
+    return await ask(page, question, fault)
 
 
 async def _show(page: ConsolePage, fault: Problem | None = None) -> Response:
@@ -171,7 +172,7 @@ def _node(page: ConsolePage, each: Mapping[str, Any], is_enabled: bool, may_remo
         shortened(state, _TEXT),
         shortened(str(each.get("version") or ""), _NAME),
         "" if shard is None else str(shard),
-        f"{page.root}cluster/remove/{quote(name, safe='', errors='replace')}" if may_remove else "",
+        page.at(f"cluster/remove/{segment(name)}") if may_remove else "",
         [_database(socket) for socket in each.get("database_sockets", ())[:MOST_SHOWN]],
     )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from typing import Any
-from urllib.parse import quote
 
 from svc.config.reference import has_effect, section_of
 from svc.config.setting import Setting
 from svc.config.settings import BY_NAME
-from svc.console.applications import require, restart_reasons
+from svc.console.applications import restart_reasons
 from svc.console.page import ConsolePage
 from svc.console.settings import ShownSettings, control_of, sent_value, typed_text
+from svc.console.texts import segment
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
@@ -43,7 +43,7 @@ async def _list(page: ConsolePage) -> Response:
     ]
     sections: dict[str, list[Any]] = {}
     for each in found:
-        sections.setdefault(section_of(BY_NAME[each.name]), []).append((each, page.at(f"configuration/{quote(each.name, safe='')}")))
+        sections.setdefault(section_of(BY_NAME[each.name]), []).append((each, page.at(f"configuration/{segment(each.name)}")))
     return await page.show(
         "configuration.html",
         q=shortened(page.fields.get("q", ""), 200),
@@ -95,7 +95,7 @@ def _version(settings: ShownSettings, row: Setting) -> str:
 async def send(page: ConsolePage) -> Response:
     row, form = _setting(page), page.form
     assert form is not None
-    require(page, "set_configuration")
+    page.require("set_configuration")
     try:
         if _version(await _settings(page), row) != form.text("version"):
             raise ClientError(f"'{row.name}' was changed by somebody else since it was opened here. Nothing is written yet", 409)
@@ -107,4 +107,4 @@ async def send(page: ConsolePage) -> Response:
         answer = await page.run("set_configuration", **{row.name.replace(".", "_"): value})
     except Problem as fault:
         return await _form(page, row, form, fault)
-    return page.see_other(f"configuration/{quote(row.name, safe='')}", note=answer["message"])
+    return page.see_other(f"configuration/{segment(row.name)}", note=answer["message"])

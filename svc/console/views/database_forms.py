@@ -6,7 +6,7 @@ from typing import Any
 
 from svc.console.confirm import Question, check_typed
 from svc.console.page import ConsolePage
-from svc.console.texts import bytes_text, segment, table_address, table_path, whole
+from svc.console.texts import bytes_text, plural, segment, table_address, table_path, whole
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.operations.fields import numeric
@@ -25,6 +25,25 @@ _AGAIN = (
 )
 
 
+_OPERATIONS = {
+    (False, TABLE_FORM): "create_table",
+    (False, "drop"): "drop_database",
+    (False, "blobs"): "cleanup_orphan_blobs",
+    (True, "drop"): "drop_table",
+    (True, "drop-attribute"): "drop_attribute",
+    (True, "records"): "delete_records_before",
+    (True, "log"): "delete_audit_logs_before",
+}
+"""(whether it is about a table, what is wished) -> what does it."""
+
+
+def check_may(page: ConsolePage, database: str, table: str, wish: str) -> None:
+    """Raise AccessViolation before anything is asked of who may not do it."""
+    operation = _OPERATIONS.get((bool(table), wish))
+    if operation is not None and database:
+        page.require(operation, database=database, **({"table": table} if table else {}))
+
+
 # --- questions ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -32,6 +51,7 @@ async def question_of(page: ConsolePage, database: str, table: str, wish: str) -
     """What is asked before something is destroyed. `wish`: what the address is about. Raises NotFound."""
     if database == SYSTEM:
         raise NotFound("The database system is read only here")
+    check_may(page, database, table, wish)
     if not table:
         if wish == "drop":
             return await _drop_database(page, database)
@@ -55,7 +75,7 @@ async def _drop_database(page: ConsolePage, database: str) -> Question:
         records = sum(each.get("record_count", 0) for each in tables.values())
         size = next(iter(tables.values())).get("db_size")
         lines.append(
-            f"It has {_count(len(tables), 'table')} and {_count(records, 'record')}"
+            f"It has {plural(len(tables), 'table')} and {plural(records, 'record')}"
             + (f", {bytes_text(size)}." if size is not None else ".")
         )
         if any(each.get("schema_defined") for each in tables.values()):
@@ -72,7 +92,7 @@ async def _drop_table(page: ConsolePage, database: str, table: str) -> Question:
     if described is not None:
         counted, size = described.get("record_count"), described.get("table_size")
         if counted is not None:
-            lines.append(f"It has {_count(counted, 'record')}" + (f", {bytes_text(size)}." if size is not None else "."))
+            lines.append(f"It has {plural(counted, 'record')}" + (f", {bytes_text(size)}." if size is not None else "."))
         if described.get("paths"):
             lines.append(f"Its addresses {', '.join(map(shown, described['paths'][:10]))} answer 404 from then on.")
         if described.get("schema_defined"):
@@ -92,7 +112,7 @@ async def _drop_attribute(page: ConsolePage, database: str, table: str, attribut
     else:
         counted = described.get("record_count")
         lines = ["The values are removed from every record. There is no way back but a backup."]
-        lines += [f"The table has {_count(counted, 'record')}."] if counted is not None else []
+        lines += [f"The table has {plural(counted, 'record')}."] if counted is not None else []
     return Question(
         f"Drop the attribute {shown(attribute)}",
         lines,
@@ -130,10 +150,6 @@ async def _maybe(page: ConsolePage, operation: str, **fields: Any) -> Any:
         return None
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 # --- doing ----------------------------------------------------------------------------------------------------------------------------
 
 
@@ -141,6 +157,7 @@ async def done(page: ConsolePage, database: str, table: str) -> Response:
     """Do what a form asks for. Raises Problem."""
     assert page.form is not None
     form, here = page.form, {"database": database, "table": table}
+    check_may(page, database, table, form.text("do"))
     match form.text("do"):
         case "create-database" if not database:
             name = form.text("database")
@@ -191,6 +208,7 @@ def _to_table(page: ConsolePage, database: str, table: str, note: str) -> Respon
 
 
 async def table_form(page: ConsolePage, database: str, fault: Problem | None = None) -> Response:
+    check_may(page, database, "", TABLE_FORM)
     filled = {} if page.form is None else page.form.fields
     lines = whole(filled, "lines", LINES, MOST_LINES) or LINES
     if filled.get("more"):

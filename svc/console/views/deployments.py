@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterable
 from typing import Any
 
-from svc.console.applications import BAD, address_of, begin, require, restart_reasons, time_text
+from svc.console.applications import BAD, address_of, begin, restart_reasons
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
+from svc.console.texts import iso_of
 from svc.errors import ClientError, MethodNotAllowed, NotFound, Problem
 from svc.messages import Response
 from svc.operations.deployment_records import PENDING
@@ -35,9 +36,9 @@ async def show(page: ConsolePage, name: str, rest: list[str], fault: Problem | N
         record=record,
         is_running=is_running,
         is_bad=record["status"] in BAD,
-        started=time_text(record["started_at"]),
-        completed=time_text(record["completed_at"]),
-        events=[(time_text(event["time"]), event["phase"], shortened(event["message"], 500)) for event in record["event_log"]],
+        started=iso_of(record["started_at"]),
+        completed=iso_of(record["completed_at"]),
+        events=[(iso_of(event["time"]), event["phase"], shortened(event["message"], 500)) for event in record["event_log"]],
         error=shortened(record["error"] or "", _LONGEST),
         source=shortened(record["package_identifier"] or "an archive", 300),
         size="" if record["payload_size"] is None else size_text(record["payload_size"]),
@@ -58,7 +59,7 @@ async def show(page: ConsolePage, name: str, rest: list[str], fault: Problem | N
 
 
 async def _delete_form(page: ConsolePage, name: str, deployment_id: str, fault: Problem | None) -> Response:
-    require(page, "delete_deployment_payload")
+    page.require("delete_deployment_payload")
     await _record(page, name, deployment_id)
     lines = [
         f"The archive of the deployment {deployment_id} is removed: there is no way back to this version with it any more. What runs stays as it is."
@@ -83,7 +84,7 @@ async def send(page: ConsolePage, form: SentForm, name: str, rest: list[str]) ->
 
 async def _again(page: ConsolePage, form: SentForm, name: str, deployment_id: str) -> Response:
     """Deploy its archive once more."""
-    require(page, "deploy_component")
+    page.require("deploy_component")
     record = await _record(page, name, deployment_id)
     size = record["payload_size"]
     if size is not None and size > MOST_BYTES:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, confirm, listed, moment, name_in, show_secret
+from svc.console.people import LONGEST_NAME, address, listed, name_in, show_secret
+from svc.console.texts import iso_of
 from svc.console.views.users import role_names
 from svc.errors import NotFound, Problem
 from svc.messages import Response
@@ -55,15 +57,16 @@ def _row(page: ConsolePage, key: Mapping[str, Any], may_revoke: bool) -> dict[st
             LONGEST_NAME,
         ),
         "active": key["active"],
-        "created": moment(key["created"]),
+        "created": iso_of(key["created"]),
         "created_by": shortened(str(key["created_by"] or ""), LONGEST_NAME),
-        "expires": moment(key["expires"]),
-        "last_used": moment(key["last_used"]),
+        "expires": iso_of(key["expires"]),
+        "last_used": iso_of(key["last_used"]),
         "revoke": address(page, "keys", key["name"]) if may_revoke else "",
     }
 
 
 async def _create_form(page: ConsolePage, fault: Problem | None = None) -> Response:
+    page.require("create_key")
     form = page.form
     fields = {name: "" if form is None else form.text(name) for name in ("name", "role", "user", "expires")}
     return await page.show(
@@ -92,6 +95,7 @@ async def _create(page: ConsolePage) -> Response:
 
 
 async def _confirm_revoke(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("revoke_key")
     key = next((key for key in await page.run("list_keys") if key["name"] == name), None)
     if key is None:
         raise NotFound(f"API key {name} does not exist")
@@ -100,4 +104,4 @@ async def _confirm_revoke(page: ConsolePage, name: str, fault: Problem | None = 
         f"It has the rights of {row['whose']}, begins with {key['prefix']}, and was used last: {row['last_used'] or 'never'}.",
         "It counts for nothing from the next request on, at every process; what streams to its bearer ends.",
     ]
-    return await confirm(page, f"Revoke the API key {name}?", sentences, "Revoke the key", page.at("keys"), fault=fault)
+    return await ask(page, Question(f"Revoke the API key {name}?", sentences, "Revoke the key", page.at("keys")), fault)

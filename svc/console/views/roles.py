@@ -9,8 +9,9 @@ from urllib.parse import parse_qsl
 
 from svc.auth.roles import rights
 from svc.auth.users import ANONYMOUS
+from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, confirm, listed, moment, name_in, plural
+from svc.console.people import LONGEST_NAME, address, listed, name_in
 from svc.console.role_json import read_json, written_json
 from svc.console.role_matrix import (
     MOST_ATTRIBUTES,
@@ -28,6 +29,7 @@ from svc.console.role_matrix import (
     shown_field,
     table_rows,
 )
+from svc.console.texts import iso_of, plural
 from svc.errors import ClientError, NotFound, Problem, Refusal
 from svc.messages import Response
 from svc.operations.grants import file_of
@@ -114,7 +116,7 @@ async def _list(page: ConsolePage) -> Response:
             "users": plural(users[role["id"]], "user"),
             "users_href": page.at("users", role=_name(role)),
             "what": shortened(_what(role), 300),
-            "changed": moment(role.get("__updatedtime__")),
+            "changed": iso_of(role.get("__updatedtime__")),
         }
         for role in found.rows
     ]
@@ -139,6 +141,7 @@ def _what(role: Mapping[str, Any]) -> str:
 
 
 async def _new(page: ConsolePage, source: Mapping[str, Any] | None, fault: Problem | None = None) -> Response:
+    page.require("add_role")
     title = "Add a role" if source is None else f"Copy the role {shortened(_name(source), LONGEST_NAME)}"
     name = "" if page.form is None else page.form.text("role")
     return await page.show("role_add.html", title=title, fault=fault, name=name, is_copy=source is not None, back=page.at("roles"))
@@ -158,12 +161,13 @@ async def _add(page: ConsolePage, source: Mapping[str, Any] | None) -> Response:
 
 
 async def _confirm_drop(page: ConsolePage, role: Mapping[str, Any], fault: Problem | None = None) -> Response:
+    page.require("drop_role")
     sentences = ["A role of active users, or of API keys that count, is not dropped: give them another one first."]
     if page.may("list_users"):
         users = sum(user["role"] is not None and user["role"]["id"] == role["id"] for user in await page.run("list_users"))
         sentences.insert(0, f"{plural(users, 'user')} {'has' if users == 1 else 'have'} this role.")
     back = address(page, "roles", _name(role))
-    return await confirm(page, f"Drop the role {_name(role)}?", sentences, "Drop the role", back, fault=fault)
+    return await ask(page, Question(f"Drop the role {_name(role)}?", sentences, "Drop the role", back, fields={"action": "confirm"}), fault)
 
 
 # --- the matrix ---------------------------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from svc.console.applications import require
 from svc.console.confirm import Question, ask
 from svc.console.page import ConsolePage
 from svc.console.wrong import at_fields
@@ -69,7 +68,7 @@ async def _list(page: ConsolePage, form: SentForm | None = None, fault: Problem 
 async def _key_form(page: ConsolePage, form: SentForm | None = None, fault: Problem | None = None) -> Response:
     """The key that was sent is never shown again."""
     name = page.fields.get("name", "") if page.fields.get("do") == "change" else ""
-    require(page, "update_ssh_key" if name else "add_ssh_key")
+    page.require("update_ssh_key" if name else "add_ssh_key")
     values = {field: "" if form is None else form.text(field) for field in _FIELDS}
     if name and form is None:
         found = await page.run("get_ssh_key", name=name)
@@ -98,7 +97,7 @@ async def _set_key(page: ConsolePage, form: SentForm) -> Response:
 
 
 async def _remove_form(page: ConsolePage, fault: Problem | None = None) -> Response:
-    require(page, "delete_ssh_key")
+    page.require("delete_ssh_key")
     lines = [f"{shortened(page.fields.get('name', ''), 300)} is removed: packages of its host cannot be fetched with it any more."]
     return await ask(page, Question("Remove an SSH key", lines, "Remove", page.at("ssh-keys")), fault)
 

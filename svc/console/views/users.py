@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from svc.console.confirm import Question, ask
 from svc.console.effective_rights import effective_rights
 from svc.console.page import ConsolePage
-from svc.console.people import LONGEST_NAME, address, chosen_password, confirm, listed, moment, name_in, plural, show_secret
+from svc.console.people import LONGEST_NAME, address, chosen_password, listed, name_in, show_secret
+from svc.console.texts import iso_of, plural
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import shortened
@@ -66,7 +68,7 @@ def _row(page: ConsolePage, user: Mapping[str, Any]) -> dict[str, Any]:
         "role": None if role is None else shortened(role["role"], LONGEST_NAME),
         "is_super": _is_super(user),
         "active": user["active"],
-        "changed": moment(user.get("__updatedtime__")),
+        "changed": iso_of(user.get("__updatedtime__")),
         "is_account": is_account(page, name),
         "is_own": name == page.user.username,
     }
@@ -117,7 +119,7 @@ async def _user(page: ConsolePage, name: str, fault: Problem | None = None, acti
         action=action,
         name=name,
         user=_row(page, user),
-        created=moment(user.get("__createdtime__")),
+        created=iso_of(user.get("__createdtime__")),
         role=role,
         roles=await role_names(page),
         sent_role=form.text("role") if has_sent and form is not None else role,
@@ -174,6 +176,7 @@ def _named(name: str) -> dict[str, str]:
 
 
 async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("drop_user")
     await _find(page, name)
     shown = shortened(name, 100)
     ends = ["its tokens"]
@@ -190,13 +193,18 @@ async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = No
         sentences.append("It is an account of an application: the record of the account is removed with it.")
     if name == page.user.username:
         sentences.append("This is you: you are logged out, and cannot log in again as this user.")
-    return await confirm(page, f"Drop the user {name}?", sentences, "Drop the user", address(page, "users", name), fault=fault)
+    return await ask(
+        page,
+        Question(f"Drop the user {name}?", sentences, "Drop the user", address(page, "users", name), fields={"action": "confirm"}),
+        fault,
+    )
 
 
 # --- adding -------------------------------------------------------------------------------------------------------------------------------
 
 
 async def _add_form(page: ConsolePage, fault: Problem | None = None) -> Response:
+    page.require("add_user")
     form = page.form
     return await page.show(
         "user_add.html",

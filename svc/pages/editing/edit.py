@@ -45,6 +45,7 @@ async def send(call: ViewCall) -> Response:
     assert call.form is not None
     sent = sent_record(call.form)
     if (asked := choices.asked(call.form)) is not None:
+        await show(call)  # raises for who may not see or change it
         return await choices.choosing_page(call, sent, *asked)
     picked = choices.take_picked(call.form)
     if picked or AGAIN in call.form.fields:
@@ -57,6 +58,7 @@ async def send(call: ViewCall) -> Response:
     await sleep(0)  # each step may take some milliseconds for a record of a megabyte: others are served in between
     if not changes.faults:
         if not changes.values:
+            await show(call)  # raises for who may not see or change it
             return call.see_other(own_address(call))
         try:
             result = await written(call, "patch", dict(changes.values), sent.version)

@@ -259,7 +259,9 @@ def test_an_archive_is_deployed_and_its_steps_are_shown(site: ConsoleSite) -> No
     path = answer.location.replace("./", "/console/")
     settle(site)
     ended = site.get(path)
-    assert "success" in ended.page.text and "unpacks" in ended.page.text and "data-poll" not in ended.body.decode()
+    assert (
+        "success" in ended.page.text and "unpacks" in ended.page.text and "data-poll" not in ended.body.decode() and ended.page.reload == ""
+    )
     assert sorted(tree(site)) == ["config.yaml", "v1.txt"]
     second = tar_of({"config.yaml": "rest: true\n", "v2.txt": "2"})
     upload(site, "/console/applications/shop/deploy", {"restart": "false"}, {"archive": ("s.tgz", second)})
@@ -292,6 +294,7 @@ def test_a_deployment_that_goes_on(site: ConsoleSite) -> None:
     site.node.store.commit_now(transaction)
     answer = site.get("/console/applications/shop/deployments/d1")
     assert answer.page.find("section", id="deployment")["data-poll"] == "2" and answer.page.links["Look again"] == "?"
+    assert answer.page.reload == "3"
     assert any(tag == "script" and "live" in each["src"] for tag, each in answer.page.elements)
     listed = site.get("/console/applications")
     assert listed.page.find("section", id="deployment-list")["data-poll"] == "2"
@@ -343,9 +346,9 @@ def test_an_application_is_added_packed_and_removed(site: ConsoleSite) -> None:
         assert "notes.txt" in "".join(archive.getnames())
     assert base64.b64decode(site.node.run("package_component", project="shop", skip_symlinks=True)["payload"])[:2] == packed.body[:2]
     assert site.get("/console/applications/nosuch/archive").status == 404
-    wrong = site.post("/console/applications/shop/drop", {"confirmed": "sho"})
-    assert wrong.status == 400 and wrong.page.find("input", name="confirmed")["aria-invalid"] == "true" and shop(site).exists()
-    right = site.post("/console/applications/shop/drop", {"confirmed": "shop", "restart": "true"})
+    wrong = site.post("/console/applications/shop/drop", {"typed": "sho"})
+    assert wrong.status == 400 and wrong.page.find("input", name="typed")["aria-invalid"] == "true" and shop(site).exists()
+    right = site.post("/console/applications/shop/drop", {"typed": "shop", "restart": "true"})
     assert right.location.startswith("../../applications?note=Successfully") and not shop(site).exists()
 
 
@@ -389,7 +392,7 @@ def test_what_installs_code_is_not_offered_to_others(site: ConsoleSite) -> None:
     for path, form in {
         "?do=deploy": {"project": "shop", "package": "acme/shop"},
         "?do=add": {"project": "x"},
-        "/shop/drop": {"confirmed": "shop"},
+        "/shop/drop": {"typed": "shop"},
         "/shop/deploy": {"package": "acme/shop"},
         "/shop": {"file": "x", "do": "directory"},
         "/shop?file=notes.txt": {"text": "x", "version": ""},
@@ -411,7 +414,7 @@ def test_others_do_not_see_the_place(site: ConsoleSite, permission: dict[str, An
 
 def test_forms_without_their_token_or_from_elsewhere_do_nothing(site: ConsoleSite) -> None:
     before = tree(site)
-    for path, form in ((TEXT, {"text": "x"}), ("/console/applications/shop/drop", {"confirmed": "shop"})):
+    for path, form in ((TEXT, {"text": "x"}), ("/console/applications/shop/drop", {"typed": "shop"})):
         assert site.post(path, form, token=None).status == 403
         assert site.post(path, form, token="0" * 32).status == 403
     assert tree(site) == before

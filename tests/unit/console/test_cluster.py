@@ -39,11 +39,11 @@ def test_nodes_are_added_and_removed(site: ConsoleSite) -> None:
     assert done.status == 303 and "server-two" in done.location and names_of(site) == ["server-two"]
     page = site.get("/console/cluster").page
     assert page.links["Remove server-two"] == "./cluster/remove/server-two"
-    wrong = site.post("/console/cluster/remove/server-two", {"confirm": "server"})
+    wrong = site.post("/console/cluster/remove/server-two", {"typed": "server"})
     assert wrong.status == 400 and "Type the name" in wrong.page.text and names_of(site) == ["server-two"]
-    gone = site.post("/console/cluster/remove/server-two", {"confirm": "server-two"})
+    gone = site.post("/console/cluster/remove/server-two", {"typed": "server-two"})
     assert gone.status == 303 and names_of(site) == []
-    assert site.post("/console/cluster/remove/server-two", {"confirm": "server-two"}).status == 404
+    assert site.post("/console/cluster/remove/server-two", {"typed": "server-two"}).status == 404
 
 
 def test_what_is_wrong_is_shown_with_what_was_entered(site: ConsoleSite) -> None:
