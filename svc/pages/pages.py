@@ -38,7 +38,7 @@ from svc.pages.templates import Templates
 from svc.query.nodes import Query
 from svc.resources import PlannedQuery, Registration, RequestTarget, Resource, Resources, StoredRecord, TableResource
 from svc.resources.resource import CreatedRecords, StreamedItems
-from svc.store.values.records import MISSING, decode, projection
+from svc.store.values.records import MISSING, decode, payload_size, projection
 
 NAME_LABEL = "User name"
 _SHOWN_QUERY = 2000  # characters of a query with a fault
@@ -170,7 +170,7 @@ class Pages(ResponseBuilder):
             return super().record(request, target, record, preferences)
         if record.visible is not None:
             value = narrow(value, record.visible)
-        return self._record_page(request, target, record, value, is_short=len(raw) <= LONG_RECORD)
+        return self._record_page(request, target, record, value, is_short=payload_size(raw) <= LONG_RECORD)
 
     def selected(
         self, request: Request, resource: type[TableResource], target: RequestTarget, record: StoredRecord, preferences: Preferences

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from asyncio import sleep
+from codecs import getincrementaldecoder
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
 from svc.connection.exchange import BodyLimit
@@ -16,10 +18,14 @@ if TYPE_CHECKING:
     from svc.store.blobs import Blob
 
 MOST_BYTES = 64 << 20  # of a form with its files
+MOST_ENCODED = 16 << 20  # of one without files
 MOST_FIELDS = 2000
-_STEP = 16 << 10  # bytes that are percent-decoded in one turn
+_STEP = 8 << 10  # bytes that are percent-decoded in one turn
 _UNREADABLE = f"The form cannot be read: it is no UTF-8, or has more than {MOST_FIELDS} fields"
 URLENCODED, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
+
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -49,50 +55,70 @@ async def sent_form(request: Request) -> SentForm:
         return await _of_parts(content_type, body)
     if kind != URLENCODED:
         raise ClientError(f"Forms are sent as {URLENCODED} or {MULTIPART}", 415)
-    return await _of_pairs(body)
+    if len(body) > MOST_ENCODED:
+        raise ClientError(f"A form without files may have {MOST_ENCODED >> 20} MiB", 413)
+    return await _in_turns(_read_pairs(body))
 
 
-async def _of_pairs(body: bytes) -> SentForm:
-    form = SentForm()
-    if body.count(b"&") >= MOST_FIELDS:
-        raise BadBody(_UNREADABLE)
-    try:
-        for pair in body.split(b"&"):
-            if pair:
-                name, _, value = pair.partition(b"=")
-                form.fields.setdefault((await _unquoted(name)).decode(), (await _unquoted(value)).decode())
-    except UnicodeDecodeError:
-        raise BadBody(_UNREADABLE) from None
+def _read_pairs(body: bytes) -> Generator[None, None, SentForm]:
+    """In steps of about `_STEP` bytes. Raises BadBody."""
+    form, start, number = SentForm(), 0, 0
+    reader = _Unquoting()
+    while start <= len(body):
+        end = body.find(b"&", start)
+        end = len(body) if end < 0 else end
+        number += 1
+        if number > MOST_FIELDS:
+            raise BadBody(_UNREADABLE)
+        if end > start:
+            middle = body.find(b"=", start, end)
+            middle = end if middle < 0 else middle
+            try:
+                name = yield from reader.text(body, start, middle)
+                value = yield from reader.text(body, middle + 1, end)
+            except UnicodeDecodeError:
+                raise BadBody(_UNREADABLE) from None
+            form.fields.setdefault(name, value)
+        start = end + 1
     return form
 
 
-async def _unquoted(raw: bytes) -> bytes:
-    """Percent-decoded; a long text in steps, with other requests served in between."""
-    raw = raw.replace(b"+", b" ")
-    if len(raw) <= _STEP or b"%" not in raw:
-        return unquote_to_bytes(raw)
-    found, at = [], 0
-    while at < len(raw):
-        end = at + _STEP
-        cut = raw.rfind(b"%", end - 2, end)  # no escape is torn
-        end = end if cut < 0 else cut
-        found.append(unquote_to_bytes(raw[at:end]))
-        at = end
+class _Unquoting:
+    """Percent-decodes; gives way whenever it has read `_STEP` bytes."""
+
+    def __init__(self) -> None:
+        self._read = 0
+
+    def text(self, body: bytes, start: int, end: int) -> Generator[None, None, str]:
+        """Of a part of the body. Raises UnicodeDecodeError."""
+        decode, found = getincrementaldecoder("utf-8")().decode, []
+        while start < end:
+            stop = min(start + _STEP, end)
+            if stop < end:
+                cut = body.rfind(b"%", stop - 2, stop)  # no escape is torn
+                stop = stop if cut < 0 else cut
+            found.append(decode(unquote_to_bytes(body[start:stop].replace(b"+", b" ")), stop == end))
+            self._read += stop - start
+            start = stop
+            if self._read >= _STEP:
+                self._read = 0
+                yield
+        return "".join(found)
+
+
+async def _in_turns(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(T, end.value)
         await sleep(0)
-    return b"".join(found)
 
 
 async def _of_parts(content_type: str, body: bytes) -> SentForm:
     from svc.http.forms import read_form  # few servers get forms
 
-    steps = read_form(content_type, body, lambda name: None)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            parts = end.value.parts
-            break
-        await sleep(0)
+    parts = (await _in_turns(read_form(content_type, body, lambda name: None))).parts
     form = SentForm()
     for part in parts:
         if part.content is not None:

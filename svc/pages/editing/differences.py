@@ -6,6 +6,7 @@ the form where it was not touched, else in the log. Nothing of this needs to be 
 
 from __future__ import annotations
 
+from asyncio import sleep
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,7 @@ async def differences_page(
     record, form = found
     table = call.resource.table
     before = _before(call, record, sent.version)
-    differences = _differences(sent, record, form, before, table)
+    differences = await _differences(sent, record, form, before, table)
     undecided = sent.form.fields.get(CONFIRMED, "").split() if fault else []
     mine = [each for each in differences if each.mine is not None]
     shown = {each.token: (*sent.shown[each.token][:2], each.digest) for each in mine}
@@ -138,7 +139,7 @@ def expand_rest(sent: SentRecord) -> None:
             fields[TEXT + token] = json_text(value)
 
 
-def _differences(sent: SentRecord, record: OpenRecord, form: RecordForm, before: dict[str, Any], table: Table) -> list[Difference]:
+async def _differences(sent: SentRecord, record: OpenRecord, form: RecordForm, before: dict[str, Any], table: Table) -> list[Difference]:
     found = []
     now = {each.token: each for each in form.fields if each.format}
     for token, (format_, _, digest) in sent.shown.items():
@@ -148,6 +149,7 @@ def _differences(sent: SentRecord, record: OpenRecord, form: RecordForm, before:
         is_mine, is_theirs = sent.is_touched(token), digest_now != digest
         if not is_mine and not is_theirs:
             continue
+        await sleep(0)  # a long value takes some milliseconds
         difference = Difference(shortened(name, LONG), token, _was(sent, token, before, table), cell_of(value, LONG), None, digest_now)
         if is_mine:
             difference.mine = _mine(sent, token)

@@ -9,7 +9,7 @@ import pytest
 
 from svc.auth.roles import Role
 from svc.auth.users import User
-from svc.pages.record import MOST_SHOWN
+from svc.pages.record import LONG_RECORD, MOST_SHOWN
 from svc.pages.related import FIRST
 from tests.support.application import ADMIN, Application, application
 from tests.support.pages import BROWSER, Parsed
@@ -135,3 +135,14 @@ def test_of_very_many_attributes_the_first_are_shown(site: Application) -> None:
         assert len(page.rows) == MOST_SHOWN
         assert "502 more attributes are not shown here." in page.text  # with the declared ones, id and name
     assert site.ask("DELETE", "/Author/many")[0] == 204
+
+
+def test_a_long_record_that_is_stored_short_has_no_json(site: Application) -> None:
+    """What counts is its length when it is not compressed."""
+    assert site.ask("PUT", "/Author/long", {"name": "a", "x": [0] * 60_000})[0] == 204
+    raw = site.node.store.databases["data"].tables["Author"].get_raw("long")
+    assert raw is not None and len(raw) < LONG_RECORD
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("svc.pages.pages.json_of", None)  # it is not even tried
+        show(site, "/Author/long")
+    assert site.ask("DELETE", "/Author/long")[0] == 204
