@@ -7,9 +7,9 @@ export function tell(text) {
   if (status) status.textContent = text;
 }
 
-/** Times in the zone of the reader: the server writes them in UTC, which stays in the title. */
+/** Times in the zone of the reader: the server writes them in UTC, which stays in the title. Charts stay as they are drawn. */
 function localTimes(root) {
-  for (const each of root.querySelectorAll("time[datetime]")) {
+  for (const each of root.querySelectorAll("time[datetime]:not(.chart time)")) {
     const moment = new Date(each.dateTime);
     if (!Number.isNaN(moment.getTime())) each.textContent = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
   }
@@ -62,7 +62,10 @@ document.addEventListener("keydown", (event) => {
     listKeys(found);
     found.showModal();
   }
-  else if (isTyping(found)) found.focus();
+  else if (isTyping(found)) {
+    for (let part = found.closest("details"); part; part = part.parentElement.closest("details")) part.open = true;
+    found.focus();
+  }
   else found.click();
 });
 
