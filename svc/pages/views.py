@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, NotFound, Problem
 from svc.http.query_fields import query_fields
-from svc.messages import HeaderPairs, Request, Response
-from svc.pages.frame import root_of
-from svc.pages.log_in_again import answered_after_login
 from svc.messages import Request, Response
 from svc.pages.frame import NO_STORE, root_of
+from svc.pages.log_in_again import answered_after_login
 from svc.pages.sent_form import SentForm, sent_form
 from svc.pages.tokens import FIELD, check_token, form_token
 from svc.resources import Registration, RequestTarget, TableResource

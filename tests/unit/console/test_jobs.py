@@ -183,7 +183,11 @@ def test_scheduled_jobs_are_run_by_hand(site: ConsoleSite, scheduler: Scheduler)
     (job,) = specs({"name": "a", "interval": 60})
     scheduler.set("shop", [(job, handle)])
     page = site.get("/console/scheduler").page
-    assert page.rows[1][0].startswith("shop: a") and page.rows[1][2] == "every 60000 ms" and page.find("section", id="scheduled")["data-poll"] == "5"
+    assert (
+        page.rows[1][0].startswith("shop: a")
+        and page.rows[1][2] == "every 60000 ms"
+        and page.find("section", id="scheduled")["data-poll"] == "5"
+    )
     form = {
         each["name"]: each["value"] for tag, each in page.elements if tag == "input" and each.get("name") in ("do", "application", "job")
     }
