@@ -141,6 +141,8 @@ class Console:
         self, request: Request, fault: Problem | None = None, form: SentForm | None = None, redirect: str | None = None
     ) -> Response:
         """`form`: what was sent without a login: it is kept in the form, and done after the login. `redirect`: where to go after it; None: to this address."""
+        if request.foreign is not None:
+            form = None  # who logged in would do the will of another site
         pairs: HeaderPairs = [NO_STORE, *(() if fault is None else fault.headers)]
         status = 401 if redirect is None else 200
         if fault is not None:

@@ -34,12 +34,16 @@ def limit_at(pages: Pages, request: Request, resource: type[Resource]) -> BodyLi
 
 
 def is_wanted(pages: Pages, request: Request, fault: Problem) -> bool:
-    """Whether what was refused may be done after a login."""
-    return request.user is None and pages.can_log_in(request) and (fault.status_code == 401 or fault.code == "FORM_TOKEN")
+    """Whether what was refused may be done after a login. Not what another site has sent: who logged in would do its will."""
+    if request.user is not None or request.foreign is not None or not pages.can_log_in(request):
+        return False
+    return fault.status_code == 401 or fault.code == "FORM_TOKEN"
 
 
 async def answered_after_login(pages: Pages, request: Request, form: SentForm, answer: Callable[[bool], Awaitable[Response]]) -> Response:
     """What `answer` makes of a form, which it is told whether its sender has logged in by it; or the form of the login. Raises Problem."""
+    if request.foreign is not None:
+        return await answer(False)
     try:
         has_logged_in = await _log_in(pages, request, form)
     except Problem as fault:

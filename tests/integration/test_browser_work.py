@@ -29,6 +29,7 @@ import httpx
 import pytest
 
 from tests.integration.conftest import PASSWORD, Process
+from tests.support.axe import emulate
 from tests.support.chromium import CHROMIUM, CTRL, Navigated, Page, open_page
 from tests.support.hands import ENTERED, Keyboard, Pointer
 from tests.support.waiting import wait_until
@@ -107,6 +108,7 @@ def check_rows(page: Page, client: httpx.Client, count: int = 50) -> None:
 def test_rows_of_the_table(server: Process, tmp_path: Path) -> None:
     """All in one browser, for the start of one takes seconds."""
     with open_page(tmp_path) as page, server.client() as client:
+        emulate(page)
         for scenario in SCENARIOS:
             scenario(Keyboard(page), server, client, tmp_path)
             check_page(page, server)
@@ -291,6 +293,7 @@ def test_the_way_through(server: Process, tmp_path: Path, by: str) -> None:
     profile = tmp_path / "profile"
     profile.mkdir()
     with open_page(profile) as page, server.client() as client:
+        emulate(page)
         page.call("Emulation.setScriptExecutionDisabled", value=by == "pointer")
         hands = Keyboard(page) if by == "keyboard" else Pointer(page)
         page.open(f"{server.operations_url}/console/")

@@ -63,6 +63,15 @@ def test_a_form_sent_without_a_login_is_kept_and_done_after_it(site: ConsoleSite
     assert "action" not in answer.page.find("form") and "go on" in answer.page.text
 
 
+def test_a_form_of_another_site_is_not_kept(site: ConsoleSite) -> None:
+    """Who logged in then would do its will."""
+    tried = {"name": "theirs", "_username": "admin", "_password": "wrong"}
+    for form in ({"name": "theirs"}, tried):
+        answer = site.post("/console/users?do=add", form, None, token="old", origin="https://elsewhere.example")
+        assert answer.status == 401 and "theirs" not in answer.body.decode()
+        assert answer.page.find("form")["action"].endswith("login") and "go on" not in answer.page.find("button")
+
+
 def test_what_is_not_there(site: ConsoleSite) -> None:
     assert site.get("/console/nosuch").status == 404
     assert site.get("/console").location == "/console/"
