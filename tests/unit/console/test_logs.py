@@ -127,7 +127,7 @@ def test_what_is_in_the_log_is_text(site: ConsoleSite) -> None:
 def test_messages_of_several_lines_fold(site: ConsoleSite) -> None:
     write(site, line(1, "Traceback\n  File <x>\nValueError: a\n") + line(2, "one") + line(3, "\nbegins empty") + line(4, "x" * 400))
     page = get(site).page
-    assert len([1 for tag, _ in page.elements if tag == "details"]) == 3
+    assert len([1 for tag, _ in page.elements if tag == "details"]) == 1 + 3, "the menu, and these"
     assert page.rows[4][3] == "Traceback  File <x>\nValueError: a"
     assert page.rows[2][3] == "…begins empty"
     assert page.rows[1][3] == "x" * 300 + "…" + "x" * 400
