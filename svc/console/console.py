@@ -19,7 +19,7 @@ from svc.http.query_fields import query_fields
 from svc.messages import HeaderPairs, Request, Response
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
-from svc.pages.frame import ASSETS, FILES, PAIRS, frame_of
+from svc.pages.frame import ASSETS, FILES, NO_STORE, PAIRS, frame_of
 from svc.pages.sent_form import SentForm, form_limit, sent_form
 from svc.pages.templates import Templates
 from svc.pages.tokens import FIELD, check_token
@@ -34,7 +34,6 @@ LOGIN, LOGOUT = f"{ROOT}login", f"{ROOT}logout"
 _LONGEST_KEPT = 1 << 20  # bytes of a form that is done after a login
 _ANONYMOUS = 1 << 20  # bytes of a form that is taken without a login
 _LONGEST_FAULT = 5000
-_NO_STORE = ("Cache-Control", "no-store")
 
 
 class Console:
@@ -123,7 +122,7 @@ class Console:
         redirect = local_path(form.text("redirect"))
         if fault is not None:
             return await self._login_form(request, fault, redirect=redirect or "")
-        return Response(None, 303, pairs=[("Location", redirect or "./"), _NO_STORE])
+        return Response(None, 303, pairs=[("Location", redirect or "./"), NO_STORE])
 
     async def _try_login(self, request: Request, username: str, password: str) -> Problem | None:
         """Why it was refused; None: the caller is logged in."""
@@ -140,7 +139,7 @@ class Console:
         self, request: Request, fault: Problem | None = None, form: SentForm | None = None, redirect: str | None = None
     ) -> Response:
         """`form`: what was sent without a login: it is kept in the form, and done after the login. `redirect`: where to go after it; None: to this address."""
-        pairs: HeaderPairs = [_NO_STORE, *(() if fault is None else fault.headers)]
+        pairs: HeaderPairs = [NO_STORE, *(() if fault is None else fault.headers)]
         status = 401 if redirect is None else 200
         if fault is not None:
             status = fault.status_code
@@ -168,7 +167,7 @@ class Console:
         check_token(request, form.text(FIELD))
         if request.session is not None:
             await request.session.delete()
-        return Response(None, 303, pairs=[("Location", "./"), _NO_STORE])
+        return Response(None, 303, pairs=[("Location", "./"), NO_STORE])
 
     # --- what is wrong ---------------------------------------------------------------------------------------------------------------
 
@@ -180,7 +179,7 @@ class Console:
             "code": fault.code,
             "detail": shortened(fault.message, _LONGEST_FAULT),
         }
-        return await self._page(request, "console_error.html", values, fault.status_code, [_NO_STORE, *fault.headers])
+        return await self._page(request, "console_error.html", values, fault.status_code, [NO_STORE, *fault.headers])
 
     async def _page(self, request: Request, template: str, values: Mapping[str, Any], status: int, pairs: HeaderPairs) -> Response:
         root = root_of_console(request.pathname)

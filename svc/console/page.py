@@ -21,7 +21,8 @@ from svc.operations.permissions import authorize
 from svc.operations.registry import by_name
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
-from svc.pages.frame import PAIRS, SECURITY, frame_of
+from svc.pages.frame import NO_STORE, PAIRS, SECURITY, frame_of
+from svc.pages.neighbours import neighbour
 from svc.pages.sent_form import SentForm
 from svc.pages.tokens import form_token
 from svc.resources import RequestTarget
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 ROOT = "/console/"
 _LONGEST_FAULT = 5000
-_NO_STORE = ("Cache-Control", "no-store")
 
 
 def root_of_console(path: str) -> str:
@@ -130,9 +130,9 @@ class ConsolePage:
             return False
         return True
 
-    def require(self, operation: str) -> None:
-        """A form is not shown to who may not send it: raises AccessViolation."""
-        if not self.may(operation):
+    def require(self, operation: str, **fields: Any) -> None:
+        """Raise AccessViolation for who may not run it: a form is not shown to who may not send it, and does not ask them for more."""
+        if not self.may(operation, **fields):
             raise AccessViolation(self.user)
 
     # --- answers ---------------------------------------------------------------------------------------------------------------------
@@ -141,6 +141,11 @@ class ConsolePage:
         """A relative address of the console. `path`: below its root, percent-encoded; `fields`: of its query, those that are empty are left out."""
         query = urlencode({name: value for name, value in fields.items() if value})
         return f"{self.root}{path}" + (f"?{query}" if query else "")
+
+    @property
+    def application_root(self) -> str:
+        """The root of the application port as the reader reaches it; "" if that is not known."""
+        return neighbour(self.node.addresses().get("applications", ()), self.request)
 
     @property
     def root(self) -> str:
@@ -158,7 +163,7 @@ class ConsolePage:
         **values: Any,
     ) -> Response:
         """A page. `fault`: why what was sent was refused; its template shows `{{ fault }}`, a text, and `{{ faults }}`, what its object says besides."""
-        own: HeaderPairs = [_NO_STORE, *(pairs or ()), *(() if fault is None else fault.headers)]
+        own: HeaderPairs = [NO_STORE, *(pairs or ()), *(() if fault is None else fault.headers)]
         common: dict[str, Any] = {
             "frame": frame_of(self.request, has_login=False),
             "title": title or self.place.title,
@@ -182,7 +187,7 @@ class ConsolePage:
 
     def see_other(self, path: str, note: str = "", **fields: str) -> Response:
         """Where a form leads: a page of the console. `note`: what was done, which the page says."""
-        return Response(None, 303, pairs=[("Location", self.at(path, **fields, note=note)), _NO_STORE])
+        return Response(None, 303, pairs=[("Location", self.at(path, **fields, note=note)), NO_STORE])
 
     def _groups(self) -> list[tuple[str, list[Place]]]:
         """The places that the caller sees, in their groups."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from svc.auth.identify import host_name
 from svc.store.values.records import iso_text
 
 if TYPE_CHECKING:
@@ -90,14 +89,3 @@ def table_address(page: ConsolePage, database: str, table: str = "", **fields: s
     """The same as a relative address, with more fields."""
     path, own = table_path(database, table)
     return page.at(path, **own, **fields)
-
-
-def application_root(page: ConsolePage) -> str:
-    """The root of the application port, on the host by which the console is reached; "" if that port is not open."""
-    found = [urlsplit(address) for address in page.node.addresses().get("applications", ())]
-    ports = [parts for parts in found if parts.scheme in ("http", "https") and parts.port is not None]
-    name = host_name(page.request.host or "")
-    if not ports or not name:
-        return ""
-    best = next((parts for parts in ports if parts.scheme == page.request.scheme), ports[0])
-    return f"{best.scheme}://{f'[{name}]' if ':' in name else name}:{best.port}/"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from svc.auth.permission_check import check_permission
@@ -18,6 +18,7 @@ from svc.store import Table, Transaction
 from svc.store.env import Txn
 from svc.store.system import ROLE_TABLE, SYSTEM
 from svc.store.values.conversion import printable
+from svc.store.values.records import decode
 
 _NAME = re.compile(r"[\w\-]+", re.ASCII)
 _SHOWN = ("id", "role", "permission", "access", "__createdtime__", "__updatedtime__")
@@ -30,7 +31,29 @@ def is_role_name(value: Any) -> bool:
 
 
 def list_roles(call: Call) -> Any:
-    return [_shown(record) for record in call.node.directory.iter_role_records()]
+    """In slices: one role may name tens of thousands of attributes."""
+    roles, slices = _roles(call), call.node.store.slices
+    shown: list[dict[str, Any]] = []
+    held = call.node.store.snapshots.hold(roles.database, reader=call.reader)
+    steps = _show_each(held.read(roles.scan), shown)
+
+    async def later() -> list[dict[str, Any]]:
+        try:
+            await slices.exhaust(steps)
+        finally:
+            held.abort()
+        return shown
+
+    if not slices.run(steps):
+        return later()
+    held.abort()
+    return shown
+
+
+def _show_each(rows: Iterator[tuple[bytes, bytes]], shown: list[dict[str, Any]]) -> Iterator[None]:
+    for _, raw in rows:
+        shown.append(_shown(decode(raw)))
+        yield
 
 
 def _shown(record: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from svc.operations.roles import is_role_name
 from svc.store import Table, Transaction
 from svc.store.env import Txn
 from svc.store.snapshots import HeldSnapshot
-from svc.store.system import SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
+from svc.store.system import ROLE_TABLE, SESSION_LOGIN, SESSION_TABLE, SYSTEM, USER_TABLE
 from svc.store.values.conversion import printable
 from svc.store.values.records import decode, projection
 
@@ -53,16 +53,22 @@ def _password_fault(value: str, field: Field) -> str | None:
 def list_users(call: Call) -> Any:
     users = _users(call)
     shown: list[dict[str, Any]] = []
-    roles = {record["id"]: _shown_role(record) for record in call.node.directory.iter_role_records()}
     held = call.node.store.snapshots.hold(users.database, reader=call.reader)
-    steps = _show_each(held.read(users.scan), shown, roles)
+    steps = _show_each(held.read(users.scan), shown, held.read(call.node.store.databases[SYSTEM].tables[ROLE_TABLE].scan))
     if not call.node.store.slices.run(steps):
         return _list_later(call, held, shown, steps)
     held.abort()
     return shown
 
 
-def _show_each(users: Iterator[tuple[bytes, bytes]], shown: list[dict[str, Any]], roles: Mapping[str, Any]) -> Iterator[None]:
+def _show_each(
+    users: Iterator[tuple[bytes, bytes]], shown: list[dict[str, Any]], of_roles: Iterator[tuple[bytes, bytes]]
+) -> Iterator[None]:
+    roles: dict[str, Any] = {}
+    for _, raw in of_roles:
+        record = decode(raw)
+        roles[record["id"]] = _shown_role(record)
+        yield
     for number, (_, raw) in enumerate(users):
         record = decode(raw)
         role = record.get("role")

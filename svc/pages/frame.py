@@ -23,6 +23,7 @@ _POLICY = (
 _LONGEST_ADDRESS = 500  # characters that are shown
 _LONGEST_REDIRECT = 1500  # characters of an address that a login leads back to
 
+NO_STORE = ("Cache-Control", "no-store")
 SECURITY = security_pairs(_POLICY, referrer="same-origin")
 """The referrer stays with this server. Without one, a browser would send the forms with `Origin: null`, which is foreign (Fetch §3.2)."""
 PAIRS: HeaderPairs = [("Content-Type", "text/html; charset=utf-8"), ("Cache-Control", "private, no-cache"), VARY, *SECURITY]

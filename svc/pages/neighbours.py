@@ -8,6 +8,7 @@ from svc.auth.identify import host_name
 from svc.messages import Request
 
 _LOCAL = frozenset(("localhost", "127.0.0.1", "::1"))
+_ANYWHERE = frozenset(("*", "0.0.0.0", "::", ""))
 
 
 def neighbour(addresses: Iterable[str], request: Request) -> str:
@@ -22,16 +23,16 @@ def neighbour(addresses: Iterable[str], request: Request) -> str:
     >>> neighbour(["https://*:9927", "http://*:9925"], at("db.example.org:9926")), neighbour(["mqtt://*:1883"], at("localhost"))
     ('http://db.example.org:9925/', '')
     """
-    if request.prefix or not request.host:
+    reader = host_name(request.host or "")
+    if request.prefix or not reader or not all(mark.isalnum() or mark in "-.:_" for mark in reader):
         return ""
-    reader = host_name(request.host)
     found: list[tuple[bool, str]] = []
     for address in addresses:
         scheme, _, place = address.partition("://")
         host, _, port = place.rpartition(":")
         host = host.strip("[]")
-        if scheme not in ("http", "https") or (host in _LOCAL and reader not in _LOCAL):
+        if scheme not in ("http", "https") or not port.isdigit() or (host in _LOCAL and reader not in _LOCAL):
             continue
-        seen = host if host != "*" and host not in _LOCAL and reader in _LOCAL else reader
+        seen = host if host not in _ANYWHERE and host not in _LOCAL and reader in _LOCAL else reader
         found.append((scheme != request.scheme, f"{scheme}://{f'[{seen}]' if ':' in seen else seen}:{port}/"))
     return min(found, default=(False, ""), key=lambda each: each[0])[1]

@@ -29,7 +29,7 @@ from svc.pages.cells import shortened
 from svc.pages.collection import MOST_ROWS, ROWS, collection_page, data_page, filterable, limited, shown_attributes
 from svc.pages.described import is_description, table_page
 from svc.pages.filters import LINE, OPEN, faulty_line, filled_form, filtered, form_of, is_view, opened_key, reference_to
-from svc.pages.frame import PAIRS, frame_of, root_of
+from svc.pages.frame import NO_STORE, PAIRS, frame_of, root_of
 from svc.pages.home import MOST_RESOURCES, MOST_WAYS, facts, ways_of
 from svc.pages.links import Links, printed
 from svc.pages.record import LONG_RECORD, RecordPage, json_of, live_address, may_see_history, record_page, selected_page
@@ -122,7 +122,7 @@ class Pages(ResponseBuilder):
             location = "" if registration is None else self.links(request).record_at(registration, opened_key(text))
             if not location:
                 raise ClientError("No record can have this key", code="BAD_VALUE")
-            return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
+            return Response(None, 303, pairs=[("Location", location), NO_STORE])
         try:
             query = filtered(text, table, resource.queries)
             reference = reference_to(query)
@@ -135,7 +135,7 @@ class Pages(ResponseBuilder):
             else:
                 values["filter"] = filled_form(text, filterable(table, visible))
             return self._show(request, "error.html", values, error.status_code)
-        return Response(None, 303, pairs=[("Location", reference), ("Cache-Control", "no-store")])
+        return Response(None, 303, pairs=[("Location", reference), NO_STORE])
 
     def view(self, request: Request, resource: type[TableResource], target: RequestTarget) -> Any:
         """An awaitable of the answer to GET of a view, or to its form. Raises Problem."""
@@ -380,16 +380,16 @@ class Pages(ResponseBuilder):
         if response.body not in (None, b"") or 300 <= status < 400:
             return response
         if status == 201 and response.headers.has("Location"):
-            return Response(None, 303, pairs=[*response.pairs, ("Cache-Control", "no-store")])
+            return Response(None, 303, pairs=[*response.pairs, NO_STORE])
         kept = [pair for pair in response.pairs if pair[0].lower() not in _NOT_OF_PAGES]
         title = "Done" if status < 400 else REASONS.get(status, "Error")
         shown = {"title": title, "status": status, "trail": self.trail(self._registration(request)), "formats": []}
-        return self._show(request, "done.html", shown, 200 if status in (204, 205) else status, [*kept, ("Cache-Control", "no-store")])
+        return self._show(request, "done.html", shown, 200 if status in (204, 205) else status, [*kept, NO_STORE])
 
     def _created(self, request: Request, created: CreatedRecords, preferences: Preferences) -> Any:
         """A form of a browser has made records: it is led to the new one, or to the collection."""
         location = request.prefix + self._resources.path_to(request.handler_path, created.location)
-        return Response(None, 303, pairs=[("Location", location), ("Cache-Control", "no-store")])
+        return Response(None, 303, pairs=[("Location", location), NO_STORE])
 
     # --- pages of the server itself --------------------------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class Pages(ResponseBuilder):
         }
         if form.found is not None:
             request.state.rows = len(form.found.rows)
-        pairs: HeaderPairs = [("Cache-Control", "no-store"), *(() if fault is None else fault.headers)]
+        pairs: HeaderPairs = [NO_STORE, *(() if fault is None else fault.headers)]
         return self.form(request, "statement.html", status=200 if fault is None else fault.status_code, pairs=pairs, title="SQL", **values)
 
     def problem(self, error: Problem, request: Request, request_id: str) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from svc.pages.related import RelatedRecords
 
 READ_LOG = "read_audit_log"
+MOST_SHOWN = 1000  # attributes of a record
 LONG_RECORD = 32_768  # bytes as stored; of longer ones the page has no JSON
 
 
@@ -41,7 +43,7 @@ class Member:
 class RecordPage:
     """`collection`: the address of all records. `previous`, `next`: of the neighbours in the order of the keys, "" without one. `views`: (name, address, key
     of the keyboard) of other pages of the record. `json`: the record as JSON, "" if that is long. `live`: the address of events about it, "" without.
-    `forms`: its address for other programs."""
+    `forms`: its address for other programs. `more`: attributes that are not shown."""
 
     key: str
     members: list[Member]
@@ -53,6 +55,7 @@ class RecordPage:
     json: str = ""
     live: str = ""
     forms: list[AddressForm] = field(default_factory=list)
+    more: int = 0
 
 
 def record_page(
@@ -64,15 +67,18 @@ def record_page(
     leads = {name: target_table(table, attribute) for name, attribute in foreign_keys(table).items()}
     budget = [MOST_VALUES]
     members = []
-    for attribute in table.definition.attributes:
-        if attribute.stored and (visible is None or attribute.name in visible):
-            name = attribute.name
-            found = value.get(name, MISSING)
-            content = f"{own}.{name}" if own and (is_blob(found) or isinstance(found, bytes)) and _is_plain(name) else ""
-            members.append(Member(shortened(name, CELL), type_text(attribute), _lines(found, leads.get(name), links, budget), content))
+    stored = [each for each in table.definition.attributes if each.stored and (visible is None or each.name in visible)]
     declared = table.attributes
-    members += [Member(shortened(name, CELL), "", lines_of(member, budget)) for name, member in value.items() if name not in declared]
-    return RecordPage("" if key is MISSING else shortened(str(key), CELL), members, collection=links.collection(table))
+    others = [name for name in value if name not in declared]
+    for attribute in stored[:MOST_SHOWN]:
+        name = attribute.name
+        found = value.get(name, MISSING)
+        content = f"{own}.{name}" if own and (is_blob(found) or isinstance(found, bytes)) and _is_plain(name) else ""
+        members.append(Member(shortened(name, CELL), type_text(attribute), _lines(found, leads.get(name), links, budget), content))
+    members += [Member(shortened(name, CELL), "", lines_of(value[name], budget)) for name in others[: MOST_SHOWN - len(members)]]
+    page = RecordPage("" if key is MISSING else shortened(str(key), CELL), members, collection=links.collection(table))
+    page.more = len(stored) + len(others) - len(members)
+    return page
 
 
 def _lines(value: Any, target: Table | None, links: Links, budget: list[int]) -> Iterable[Line]:
@@ -94,9 +100,9 @@ def selected_page(resource: type[TableResource], value: Any, key: Any, links: Li
     types, budget = resource.table.attributes, [MOST_VALUES]
     members = [
         Member(shortened(name, CELL), type_text(types[name]) if name in types else "", lines_of(member, budget))
-        for name, member in value.items()
+        for name, member in islice(value.items(), MOST_SHOWN)
     ]
-    return RecordPage(shortened(str(key), CELL), members, collection=collection)
+    return RecordPage(shortened(str(key), CELL), members, collection=collection, more=len(value) - len(members))
 
 
 def json_of(value: Any) -> str:

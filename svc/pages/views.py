@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from svc.errors import ClientError, NotFound, Problem
 from svc.http.query_fields import query_fields
-from svc.messages import HeaderPairs, Request, Response
-from svc.pages.frame import root_of
+from svc.messages import Request, Response
+from svc.pages.frame import NO_STORE, root_of
 from svc.pages.sent_form import SentForm, sent_form
 from svc.pages.tokens import FIELD, check_token, form_token
 from svc.resources import Registration, RequestTarget, TableResource
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from svc.pages.links import Links
     from svc.pages.pages import Pages
 
-NO_STORE: HeaderPairs = [("Cache-Control", "no-store")]
 
 VIEWS: Mapping[str, str] = {
     "history": "svc.pages.history.history",
@@ -78,12 +77,12 @@ class ViewCall:
         """A page with a form: `token` is what its field `_token` holds."""
         trail = self.pages.trail(self.registration)
         common = {"title": title, "trail": trail, "formats": [], "token": form_token(self.request)}
-        response: Response = await self.pages.form(self.request, template, status=status, pairs=list(NO_STORE), **{**common, **values})
+        response: Response = await self.pages.form(self.request, template, status=status, pairs=[NO_STORE], **{**common, **values})
         return response
 
     def see_other(self, location: str) -> Response:
         """Where a form leads. `location`: relative to the address, or a path of this server with its prefix."""
-        return Response(None, 303, pairs=[("Location", location), *NO_STORE])
+        return Response(None, 303, pairs=[("Location", location), NO_STORE])
 
 
 async def answer_view(

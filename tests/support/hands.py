@@ -19,9 +19,9 @@ TICKED = ("checkbox", "radio")
 _FOCUSABLE = "document.querySelectorAll('a[href], button, input, select, textarea, summary, audio, [tabindex]').length"
 _FOCUS = """function () {
   const at = document.activeElement;
-  if (at === this) return "here";
-  if (this.type === "radio" && at.type === "radio" && at.name === this.name) return "group";
-  return at.compareDocumentPosition(this) & Node.DOCUMENT_POSITION_PRECEDING ? "behind" : "before";
+  const isInGroup = this.type === "radio" && at.type === "radio" && at.name === this.name;
+  const isBefore = at.compareDocumentPosition(this) & Node.DOCUMENT_POSITION_FOLLOWING;
+  return [at === this ? "here" : isInGroup ? "group" : isBefore ? "before" : "behind", at.outerHTML.slice(0, 60)];
 }"""
 _IS_SEEN = """function () {
   const {left, top, right, bottom} = this.getBoundingClientRect();
@@ -116,7 +116,8 @@ class Keyboard:
         """Give an element the focus, by as many keys as there are elements that may have it. It is seen then."""
         passed = []
         for _ in range(self.page.evaluate(_FOCUSABLE) + 2):
-            place = self._asked(element, _FOCUS)
+            place, focused = self._asked(element, _FOCUS)
+            passed.append(focused)
             if place == "here":
                 assert self._asked(element, _IS_SEEN), "what has the focus is not seen"
                 return
@@ -124,7 +125,6 @@ class Keyboard:
                 self.page.press("ArrowDown")
             else:
                 self.page.press("Tab", SHIFT if place == "behind" else 0)
-            passed.append(self.page.evaluate("document.activeElement.outerHTML.slice(0, 60)"))
         raise AssertionError(passed)
 
     def _replace(self, text: str) -> None:

@@ -29,6 +29,8 @@ class Parsed(HTMLParser):
         self.links: dict[str, str] = {}
         """Address by text: of several links with one text, the last."""
         self.text = ""
+        self.reload = ""
+        """After how many seconds a browser without scripts asks again."""
         self._open: list[str] = []
         self._link: tuple[str, str] | None = None
         self.feed(body.decode())
@@ -45,6 +47,8 @@ class Parsed(HTMLParser):
         if tag == "script":
             assert attributes.keys() == {"type", "src"} and attributes["type"] == "module", attributes
         self.elements.append((tag, attributes))
+        if tag == "meta" and attributes.get("http-equiv") == "refresh" and "noscript" in self._open:
+            self.reload = attributes["content"]
         if tag not in ALONE:
             self._open.append(tag)
         if tag == "tr":

@@ -102,6 +102,7 @@ async def _account(page: ConsolePage, name: str, fault: Problem | None = None) -
 
 
 async def _confirm_remove(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("drop_user")
     await _find(page, name)
     sentences = [
         "The user and the record of the account are removed, with its sessions, tokens, API keys and logins with providers.",

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from svc.console.page import ConsolePage
-from svc.console.texts import application_root, iso_of, whole
+from svc.console.texts import iso_of, whole
 from svc.errors import ClientError, Problem
 from svc.messages import Response
 from svc.operations.jobs import iso_to_ms
@@ -160,7 +160,7 @@ class _Shower:
     def __init__(self, page: ConsolePage, database: str, table: str, primary_key: str, *, is_audit: bool) -> None:
         self._primary_key = primary_key
         self._is_audit = is_audit
-        root = application_root(page)
+        root = page.application_root
         found = page.node.store.databases.get(database)
         self._table: Table | None = None if found is None else found.tables.get(table)
         self._links = Links(page.node.resources, page.request, root) if root else None

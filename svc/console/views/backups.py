@@ -11,6 +11,7 @@ from svc.console.page import ConsolePage
 from svc.console.texts import bytes_text, iso_of, segment
 from svc.errors import ClientError, NotFound, Problem
 from svc.messages import Response
+from svc.operations.row_rules import narrows
 from svc.pages.cells import shown
 from svc.store.system import SYSTEM
 
@@ -85,8 +86,14 @@ async def _show(page: ConsolePage, fault: Problem | None = None) -> Response:
         may_create=bool(database) and page.may("create_backup", **here),
         may_verify=page.may("verify_backup", **here),
         may_purge=len(found) > 0 and page.may("purge_backups", **here),
-        may_download=bool(database) and page.may("get_backup", **here),
+        may_download=bool(database) and page.may("get_backup", **here) and not _is_narrowed(page, database),
     )
+
+
+def _is_narrowed(page: ConsolePage, database: str) -> bool:
+    """Whether rules on rows keep the caller from a copy of all records."""
+    found = page.node.store.databases.get(database)
+    return found is not None and narrows(page.user, found)
 
 
 def _restore_command(database: str) -> str:

@@ -79,6 +79,7 @@ def _field(page: ConsolePage, name: str) -> str:
 
 
 async def _add(page: ConsolePage) -> Response:
+    page.require("add_node")
     fields: dict[str, Any] = {name: text for name in ("hostname", "url", "certificate") if (text := _field(page, name))}
     if not {"hostname", "url"} & fields.keys():
         raise ClientError("Enter the name of the node, or its address")
@@ -91,6 +92,7 @@ async def _add(page: ConsolePage) -> Response:
 
 
 async def _remove(page: ConsolePage) -> Response:
+    page.require("remove_node")
     name = page.rest[1]
     check_typed(page, name)
     answer = await page.run("remove_node", hostname=name)
@@ -98,6 +100,7 @@ async def _remove(page: ConsolePage) -> Response:
 
 
 async def _add_route(page: ConsolePage) -> Response:
+    page.require("cluster_set_routes")
     host, port = _field(page, "host"), _field(page, "port")
     if not host:
         raise ClientError("Enter a host name")
@@ -108,6 +111,7 @@ async def _add_route(page: ConsolePage) -> Response:
 
 
 async def _remove_route(page: ConsolePage) -> Response:
+    page.require("cluster_delete_routes")
     try:
         route = json.loads(_field(page, "route"))
     except (ValueError, RecursionError):

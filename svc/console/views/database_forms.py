@@ -25,6 +25,25 @@ _AGAIN = (
 )
 
 
+_OPERATIONS = {
+    (False, TABLE_FORM): "create_table",
+    (False, "drop"): "drop_database",
+    (False, "blobs"): "cleanup_orphan_blobs",
+    (True, "drop"): "drop_table",
+    (True, "drop-attribute"): "drop_attribute",
+    (True, "records"): "delete_records_before",
+    (True, "log"): "delete_audit_logs_before",
+}
+"""(whether it is about a table, what is wished) -> what does it."""
+
+
+def check_may(page: ConsolePage, database: str, table: str, wish: str) -> None:
+    """Raise AccessViolation before anything is asked of who may not do it."""
+    operation = _OPERATIONS.get((bool(table), wish))
+    if operation is not None and database:
+        page.require(operation, database=database, **({"table": table} if table else {}))
+
+
 # --- questions ------------------------------------------------------------------------------------------------------------------------
 
 
@@ -32,6 +51,7 @@ async def question_of(page: ConsolePage, database: str, table: str, wish: str) -
     """What is asked before something is destroyed. `wish`: what the address is about. Raises NotFound."""
     if database == SYSTEM:
         raise NotFound("The database system is read only here")
+    check_may(page, database, table, wish)
     if not table:
         if wish == "drop":
             return await _drop_database(page, database)
@@ -137,6 +157,7 @@ async def done(page: ConsolePage, database: str, table: str) -> Response:
     """Do what a form asks for. Raises Problem."""
     assert page.form is not None
     form, here = page.form, {"database": database, "table": table}
+    check_may(page, database, table, form.text("do"))
     match form.text("do"):
         case "create-database" if not database:
             name = form.text("database")
@@ -187,6 +208,7 @@ def _to_table(page: ConsolePage, database: str, table: str, note: str) -> Respon
 
 
 async def table_form(page: ConsolePage, database: str, fault: Problem | None = None) -> Response:
+    check_may(page, database, "", TABLE_FORM)
     filled = {} if page.form is None else page.form.fields
     lines = whole(filled, "lines", LINES, MOST_LINES) or LINES
     if filled.get("more"):

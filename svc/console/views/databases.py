@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
+from svc.auth.roles import rights
 from svc.console.confirm import ask
 from svc.console.page import ConsolePage
-from svc.console.texts import application_root, bytes_text, iso_of, table_address, whole
+from svc.console.texts import bytes_text, iso_of, table_address, whole
 from svc.console.views.database_forms import TABLE_FORM, done, question_of, table_form
 from svc.errors import NotFound, Problem
 from svc.messages import Response
@@ -106,7 +107,7 @@ async def _show_tree(page: ConsolePage, fault: Problem | None) -> Response:
     found: dict[str, Any] = await page.run("describe_all")
     if page.may("describe_database", database=SYSTEM):
         found[SYSTEM] = await page.run("describe_database", database=SYSTEM)
-    root = application_root(page)
+    root = page.application_root
     rows = [_database(page, name, tables, root, MOST_TABLES) for name, tables in list(found.items())[:MOST_DATABASES]]
     return await page.show(
         "databases.html",
@@ -122,7 +123,7 @@ def _database(page: ConsolePage, name: str, tables: Mapping[str, Any], root: str
     first: Mapping[str, Any] = next(iter(tables.values()), {})
     row = DatabaseRow(
         shortened(name, _LONGEST_NAME),
-        table_address(page, name),
+        table_address(page, name) if page.may("describe_database", database=name) else "",
         bytes_text(first.get("db_size")),
         bytes_text(first.get("db_audit_size")),
         name == SYSTEM,
@@ -140,9 +141,10 @@ def _table(page: ConsolePage, described: Mapping[str, Any], links: Links | None)
     notes += ["not replicated"] if described.get("replicate") is False else []
     notes += ["values move to new names"] if "moving" in described else []
     notes += ["leftovers of schema changes"] if "leftovers" in described else []
+    place = described["schema"], described["name"]
     return TableRow(
         shortened(described["name"], _LONGEST_NAME),
-        table_address(page, described["schema"], described["name"]),
+        table_address(page, *place) if page.may("describe_table", database=place[0], table=place[1]) else "",
         records_text(described),
         bytes_text(described.get("table_size")),
         iso_of(described.get("last_updated_record")),
@@ -177,7 +179,7 @@ async def _show_database(page: ConsolePage, database: str, fault: Problem | None
         "database.html",
         title=shortened(database, _LONGEST_NAME),
         fault=fault,
-        row=_database(page, database, tables, application_root(page), MOST_LISTED),
+        row=_database(page, database, tables, page.application_root, MOST_LISTED),
         is_system=is_system,
         create=table_address(page, database, do=TABLE_FORM)
         if not is_system and page.may("create_table", database=database, table="new")
@@ -193,7 +195,7 @@ async def _show_database(page: ConsolePage, database: str, fault: Problem | None
 
 async def _show_table(page: ConsolePage, database: str, table: str, fault: Problem | None) -> Response:
     described = await page.run("describe_table", database=database, table=table, include_computed=True)
-    root = application_root(page)
+    root = page.application_root
     row = _table(page, described, Links(page.node.resources, page.request, root) if root else None)
     here = {"database": database, "table": table}
     is_fixed = database == SYSTEM
@@ -218,11 +220,20 @@ async def _show_table(page: ConsolePage, database: str, table: str, fault: Probl
         may_add=not is_fixed and page.may("create_attribute", **here, attribute="new"),
         drop=table_address(page, database, table, do="drop") if not is_fixed and page.may("drop_table", **here) else "",
         may_delete_records=not is_fixed and page.may("delete_records_before", **here),
-        may_delete_log=not is_fixed and described["audit"] and page.may("delete_audit_logs_before", **here),
-        audit=page.at("audit", database=database, table=table) if page.may("read_audit_log", **here) else "",
+        may_delete_log=not is_fixed
+        and described["audit"]
+        and page.may("delete_audit_logs_before", **here)
+        and not _is_narrowed(page, database, table),
+        audit=page.at("audit", database=database, table=table) if described["audit"] and page.may("read_audit_log", **here) else "",
         table_field=table if table in (".", "..") else "",
         **await _records(page, database, table, has_address=bool(row.paths)),
     )
+
+
+def _is_narrowed(page: ConsolePage, database: str, table: str) -> bool:
+    """Whether rules on rows keep the caller from removing entries of the log, which is of all records."""
+    found = page.node.store.databases[database].tables.get(table)
+    return found is not None and not page.user.super_user and rights(page.user, found).rows is not None
 
 
 async def _records(page: ConsolePage, database: str, table: str, *, has_address: bool) -> dict[str, Any]:

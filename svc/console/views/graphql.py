@@ -5,13 +5,12 @@ from __future__ import annotations
 from svc.apps.graphql_entry import entry_of, is_on_main_ports
 from svc.console.page import ConsolePage
 from svc.messages import Response
-from svc.pages.neighbours import neighbour
 
 
 async def show(page: ConsolePage) -> Response:
     entries = [(app.name, entry) for app in page.node.apps if (entry := entry_of(app.config)) is not None]
     names = [name for name, entry in entries if is_on_main_ports(entry)]
-    root = neighbour(page.node.addresses().get("applications", ()), page.request)
+    root = page.application_root
     return await page.show(
         "graphql.html",
         names=names,

@@ -41,6 +41,7 @@ async def send(page: ConsolePage) -> Response:
 
 
 async def _restart(page: ConsolePage) -> Response:
+    page.require("restart")
     if page.form is None or page.form.fields.get("confirm") != "restart":
         raise ClientError("Tick the box to restart the server")
     since = page.node.clock.wall()

@@ -66,6 +66,7 @@ def _row(page: ConsolePage, key: Mapping[str, Any], may_revoke: bool) -> dict[st
 
 
 async def _create_form(page: ConsolePage, fault: Problem | None = None) -> Response:
+    page.require("create_key")
     form = page.form
     fields = {name: "" if form is None else form.text(name) for name in ("name", "role", "user", "expires")}
     return await page.show(
@@ -94,6 +95,7 @@ async def _create(page: ConsolePage) -> Response:
 
 
 async def _confirm_revoke(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("revoke_key")
     key = next((key for key in await page.run("list_keys") if key["name"] == name), None)
     if key is None:
         raise NotFound(f"API key {name} does not exist")

@@ -6,21 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 from svc.console.attention import Facts, attention
 from svc.console.charts.axes import value_text
 from svc.console.page import ConsolePage
 from svc.console.places import BY_PATH
 from svc.errors import Problem
-from svc.messages import Response
+from svc.messages import Request, Response
 from svc.pages.cells import shortened
+from svc.pages.neighbours import neighbour
 from svc.root.administrator import PASSWORD_FILE
 
 MOST_DATABASES = 50  # that are listed
 _BACKUPS_OF = 20  # databases whose backups are looked at
 _DAY_MS = 86_400_000
-_ANYWHERE = ("*", "0.0.0.0", "[::]", "")
 _NAME = 100
 
 
@@ -54,7 +53,7 @@ async def show(page: ConsolePage) -> Response:
         node=page.node.name,
         uptime=duration_text(status["uptime"]) if "uptime" in status else "",
         instances=instances_of(status, facts.get("system_information", {})),
-        addresses=addresses_of(status.get("addresses", {}), page.request.host),
+        addresses=addresses_of(status.get("addresses", {}), page.request),
         databases=[database_of(name, tables) for name, tables in list(described.items())[:MOST_DATABASES]],
         databases_left=max(len(described) - MOST_DATABASES, 0),
         has_databases="describe_all" in facts,
@@ -150,33 +149,13 @@ def instances_of(status: Mapping[str, Any], information: Mapping[str, Any]) -> l
     return found
 
 
-def addresses_of(addresses: Mapping[str, Sequence[str]], host: str) -> list[tuple[str, str, str]]:
-    """For which port, the address, and where its link leads: "" where there are no pages. `host`: by which this page was asked for."""
+def addresses_of(addresses: Mapping[str, Sequence[str]], request: Request) -> list[tuple[str, str, str]]:
+    """For which port, the address, and where its link leads: "" where there are no pages."""
     return [
-        (kind, shortened(address, 200), _link(address, host) if kind == "applications" else "")
+        (kind, shortened(address, 200), neighbour([address], request) if kind == "applications" else "")
         for kind, each in addresses.items()
         for address in each
     ]
-
-
-def _link(address: str, host: str) -> str:
-    """
-    >>> _link("http://*:9926", "db.example:9925"), _link("https://127.0.0.1:9926", "x"), _link("unix:/run/svc", "x"), _link("http://*:1", "[::1]:2")
-    ('http://db.example:9926/', 'https://127.0.0.1:9926/', '', 'http://[::1]:1/')
-    """
-    scheme, _, rest = address.partition("://")
-    name, colon, port = rest.rpartition(":")
-    if scheme not in ("http", "https") or not colon or not port.isdigit():
-        return ""
-    if name in _ANYWHERE:
-        try:
-            asked = urlsplit(f"//{host}").hostname or ""
-        except ValueError:
-            return ""
-        if not asked or not all(letter.isalnum() or letter in "-.:_" for letter in asked):
-            return ""
-        name = f"[{asked}]" if ":" in asked else asked
-    return f"{scheme}://{name}:{port}/"
 
 
 def database_of(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Database:

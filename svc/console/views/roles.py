@@ -36,6 +36,7 @@ from svc.operations.grants import file_of
 from svc.operations.operation import CATEGORIES
 from svc.operations.operation_lists import GROUPS
 from svc.operations.registry import all_operations
+from svc.operations.threads import in_thread
 from svc.pages.cells import shortened
 from svc.store.system import SYSTEM
 
@@ -83,6 +84,11 @@ async def _find(page: ConsolePage, name: str) -> dict[str, Any]:
                 found: dict[str, Any] = role
                 return found
     raise NotFound(f"There is no role {name}")
+
+
+async def _seen(role: Mapping[str, Any]) -> str:
+    """Its fingerprint; made in a thread, for a role may name tens of thousands of attributes."""
+    return await in_thread(lambda: fingerprint(role))
 
 
 def _name(role: Mapping[str, Any]) -> str:
@@ -135,6 +141,7 @@ def _what(role: Mapping[str, Any]) -> str:
 
 
 async def _new(page: ConsolePage, source: Mapping[str, Any] | None, fault: Problem | None = None) -> Response:
+    page.require("add_role")
     title = "Add a role" if source is None else f"Copy the role {shortened(_name(source), LONGEST_NAME)}"
     name = "" if page.form is None else page.form.text("role")
     return await page.show("role_add.html", title=title, fault=fault, name=name, is_copy=source is not None, back=page.at("roles"))
@@ -154,6 +161,7 @@ async def _add(page: ConsolePage, source: Mapping[str, Any] | None) -> Response:
 
 
 async def _confirm_drop(page: ConsolePage, role: Mapping[str, Any], fault: Problem | None = None) -> Response:
+    page.require("drop_role")
     sentences = ["A role of active users, or of API keys that count, is not dropped: give them another one first."]
     if page.may("list_users"):
         users = sum(user["role"] is not None and user["role"]["id"] == role["id"] for user in await page.run("list_users"))
@@ -239,7 +247,7 @@ async def _matrix(
             None if structure is None else [each["name"] for each in structure],
             None if operations is None else _names(operations),
         ),
-        "seen": fingerprint(role),
+        "seen": await _seen(role),
         "structure": structure,
         "structure_kind": _structure_kind(permission),
         "operations": operations,
@@ -352,7 +360,7 @@ async def _save_matrix(page: ConsolePage, role: Mapping[str, Any]) -> Response:
     form, name = page.form, _name(role)
     assert form is not None
     permission, faults = applied(_permission(role), form.fields)
-    if form.text("seen") != fingerprint(role):
+    if form.text("seen") != await _seen(role):
         return await _matrix(page, role, permission, CHANGED, changes=differences(_permission(role), permission) or ["nothing"])
     if faults.by_place:
         return await _matrix(page, role, permission, ClientError("The form cannot be saved so"), faults.by_place)
@@ -392,7 +400,7 @@ async def _json(
         position=position,
         permission=permission,
         access=access,
-        seen=fingerprint(role),
+        seen=await _seen(role),
         may_alter=page.may("alter_role"),
         faulty=_sentences(fault, []),
         changes=[shortened(line, _LONGEST_LINE) for line in changes or ()],
@@ -412,7 +420,7 @@ async def _save_json(page: ConsolePage, role: Mapping[str, Any]) -> Response:
         except ClientError as fault:
             return await _json(page, role, ClientError(f"{name}: {fault.message}"), name)
     permission = read["permission"]
-    if form.text("seen") != fingerprint(role):
+    if form.text("seen") != await _seen(role):
         changes = differences(_permission(role), permission) if isinstance(permission, dict) else ["nothing that can be saved"]
         return await _json(page, role, CHANGED, changes=changes or ["nothing"])
     if read.get("access") == role.get("access"):

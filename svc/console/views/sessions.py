@@ -62,6 +62,7 @@ def _row(page: ConsolePage, each: Mapping[str, Any], may_end: bool) -> dict[str,
 
 
 async def _confirm_one(page: ConsolePage, handle: str, fault: Problem | None = None) -> Response:
+    page.require("end_session")
     each = next((each for each in await page.run_in_session("list_sessions", limit=MOST) if each["session"] == handle), None)
     if each is None and fault is None:
         raise NotFound(f"Session {shortened(handle, 100)} does not exist, or has ended")
@@ -77,6 +78,7 @@ async def _confirm_one(page: ConsolePage, handle: str, fault: Problem | None = N
 
 
 async def _confirm_all(page: ConsolePage, username: str, fault: Problem | None = None) -> Response:
+    page.require("end_sessions")
     sentences = ["The tokens of the user end with them. The password and the API keys stay."]
     if username == page.user.username:
         sentences.append("It is you: you are logged out.")

@@ -176,6 +176,7 @@ def _named(name: str) -> dict[str, str]:
 
 
 async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = None) -> Response:
+    page.require("drop_user")
     await _find(page, name)
     shown = shortened(name, 100)
     ends = ["its tokens"]
@@ -203,6 +204,7 @@ async def _confirm_drop(page: ConsolePage, name: str, fault: Problem | None = No
 
 
 async def _add_form(page: ConsolePage, fault: Problem | None = None) -> Response:
+    page.require("add_user")
     form = page.form
     return await page.show(
         "user_add.html",

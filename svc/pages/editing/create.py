@@ -46,10 +46,10 @@ async def show(call: ViewCall) -> Response:
 async def send(call: ViewCall) -> Response:
     assert call.form is not None
     sent = sent_record(call.form)
-    if (asked := choices.asked(call.form)) is not None:
-        return await choices.choosing_page(call, sent, *asked)
     record = await _original(call)
     form = _form(call, record)
+    if (asked := choices.asked(call.form)) is not None:
+        return await choices.choosing_page(call, sent, *asked)
     if choices.take_picked(call.form) or AGAIN in call.form.fields:
         return await _page(call, record, filled(form, sent))
     table = call.resource.table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import sleep
 from typing import TYPE_CHECKING, Any
 
 from svc.errors import NotFound, PreconditionFailed, Problem
@@ -36,6 +37,7 @@ SAVED = "saved"
 async def show(call: ViewCall) -> Response:
     record = await open_record(call)
     check_rules(call, record, "update")
+    await sleep(0)
     return await edit_page(call, record, _form(call, record))
 
 
@@ -43,6 +45,7 @@ async def send(call: ViewCall) -> Response:
     assert call.form is not None
     sent = sent_record(call.form)
     if (asked := choices.asked(call.form)) is not None:
+        await show(call)  # raises for who may not see or change it
         return await choices.choosing_page(call, sent, *asked)
     picked = choices.take_picked(call.form)
     if picked or AGAIN in call.form.fields:
@@ -52,8 +55,10 @@ async def send(call: ViewCall) -> Response:
         return await _conflict(call, sent, "Choose for each conflict which value is to be kept", 400)
     table = call.resource.table
     changes = changes_of(sent, table, is_new=False)
+    await sleep(0)  # each step may take some milliseconds for a record of a megabyte: others are served in between
     if not changes.faults:
         if not changes.values:
+            await show(call)  # raises for who may not see or change it
             return call.see_other(own_address(call))
         try:
             result = await written(call, "patch", dict(changes.values), sent.version)
@@ -74,6 +79,7 @@ async def _refused(call: ViewCall, sent: SentRecord, faults: dict[str, list[str]
         record = await open_record(call)
     except NotFound:
         return await differences_page(call, sent, None, "", 404)
+    await sleep(0)
     form = filled(_form(call, record), sent)
     form.blame(faults)
     return await edit_page(call, record, form, status)
@@ -81,11 +87,15 @@ async def _refused(call: ViewCall, sent: SentRecord, faults: dict[str, list[str]
 
 async def _conflict(call: ViewCall, sent: SentRecord, fault: str, status: int) -> Response:
     """What somebody else has changed since the record was opened."""
+    await sleep(0)
     try:
         record = await open_record(call)
     except NotFound:
         return await differences_page(call, sent, None, fault, 404)
-    return await differences_page(call, sent, (record, _form(call, record)), fault, status)
+    await sleep(0)
+    form = _form(call, record)
+    await sleep(0)
+    return await differences_page(call, sent, (record, form), fault, status)
 
 
 def _form(call: ViewCall, record: OpenRecord) -> RecordForm:

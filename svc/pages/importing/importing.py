@@ -11,11 +11,12 @@ from svc.auth.users import user_of
 from svc.errors import AccessViolation, ClientError, NotFound, Problem
 from svc.messages import Response
 from svc.pages.cells import CELL, shortened
+from svc.pages.frame import NO_STORE
 from svc.pages.importing.columns import MOST_COLUMNS, ImportColumn, import_columns, mapping_of
 from svc.pages.importing.job import JOB, job_page, refused_csv
 from svc.pages.importing.offer import may_import
 from svc.pages.tokens import form_token
-from svc.pages.views import NO_STORE, ViewCall
+from svc.pages.views import ViewCall
 
 ACTIONS = ("insert", "update", "upsert")
 FORMATS = (("", "as it looks"), ("csv", "CSV"), ("json", "JSON, an array"), ("ndjson", "NDJSON, a record in each line"))
@@ -178,7 +179,7 @@ async def _show_job(call: ViewCall, job_id: str) -> Response:
     if job is None or job["type"] != JOB:
         raise NotFound("There is no such import")
     if call.fields.get("refused") == "csv":
-        pairs = [("Content-Type", "text/csv; charset=utf-8"), ("Content-Disposition", 'attachment; filename="refused.csv"'), *NO_STORE]
+        pairs = [("Content-Type", "text/csv; charset=utf-8"), ("Content-Disposition", 'attachment; filename="refused.csv"'), NO_STORE]
         return Response(refused_csv(job), 200, pairs=[*pairs, ("X-Content-Type-Options", "nosniff")])
     return await call.page("import_job.html", title=_title(call), job=job_page(job), job_id=job["id"])
 

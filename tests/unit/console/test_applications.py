@@ -259,7 +259,9 @@ def test_an_archive_is_deployed_and_its_steps_are_shown(site: ConsoleSite) -> No
     path = answer.location.replace("./", "/console/")
     settle(site)
     ended = site.get(path)
-    assert "success" in ended.page.text and "unpacks" in ended.page.text and "data-poll" not in ended.body.decode()
+    assert (
+        "success" in ended.page.text and "unpacks" in ended.page.text and "data-poll" not in ended.body.decode() and ended.page.reload == ""
+    )
     assert sorted(tree(site)) == ["config.yaml", "v1.txt"]
     second = tar_of({"config.yaml": "rest: true\n", "v2.txt": "2"})
     upload(site, "/console/applications/shop/deploy", {"restart": "false"}, {"archive": ("s.tgz", second)})
@@ -292,6 +294,7 @@ def test_a_deployment_that_goes_on(site: ConsoleSite) -> None:
     site.node.store.commit_now(transaction)
     answer = site.get("/console/applications/shop/deployments/d1")
     assert answer.page.find("section", id="deployment")["data-poll"] == "2" and answer.page.links["Look again"] == "?"
+    assert answer.page.reload == "3"
     assert any(tag == "script" and "live" in each["src"] for tag, each in answer.page.elements)
     listed = site.get("/console/applications")
     assert listed.page.find("section", id="deployment-list")["data-poll"] == "2"

@@ -55,10 +55,10 @@ def test_what_changed_the_newest_first(site: ConsoleSite) -> None:
     assert kinds(answer) == ["delete", "update", "insert"]
     rows = [row for row in answer.page.rows if row[0] != "Attribute"]
     assert rows == [
-        ["id", "1", "none"], ["name", "a", "none"], ["size", "2", "none"],
+        ["id", "1", "missing"], ["name", "a", "missing"], ["size", "2", "missing"],
         ["size", "1", "2"],
-        ["id", "none", "1"], ["name", "none", "text"],
-        ["id", "none", "1"], ["name", "none", "a"], ["size", "none", "1"],
+        ["id", "missing", "1"], ["name", "missing", "text"],
+        ["id", "missing", "1"], ["name", "missing", "a"], ["size", "missing", "1"],
     ]  # fmt: skip
     assert "by ann" in answer.page.text and "by admin" in answer.page.text
 
@@ -133,7 +133,7 @@ def test_hostile_values_are_text(site: ConsoleSite) -> None:
     record = {"id": HOSTILE, "name": HOSTILE + "\u202e", HOSTILE: {HOSTILE: [HOSTILE]}}
     site.node.run("insert", user=user, database="garden", table="plant", records=[record])
     page = get(site).page
-    assert [HOSTILE, "none", f'{{{HOSTILE}: ["{HOSTILE}"]}}'] in page.rows and ["name", "none", HOSTILE + "\\u202e"] in page.rows
+    assert [HOSTILE, "missing", f'{{{HOSTILE}: ["{HOSTILE}"]}}'] in page.rows and ["name", "missing", HOSTILE + "\\u202e"] in page.rows
     assert f"by {HOSTILE}" in page.text
 
 

@@ -106,7 +106,7 @@ def test_a_job_that_is_done(site: ConsoleSite) -> None:
     finish(site, job_id)
     page = site.get(f"/console/jobs/{job_id}").page
     assert "COMPLETE" in page.text and "all is done" in page.text and "count" in page.text and "Result" in page.text
-    assert "data-poll" not in page.find("section", id="job") and "Cancel the job" not in page.text
+    assert "data-poll" not in page.find("section", id="job") and page.reload == "" and "Cancel the job" not in page.text
     assert site.get(f"/console/jobs?id={job_id}").location == f"./jobs/{job_id}"
 
 
@@ -121,7 +121,12 @@ def test_a_running_job_is_followed_and_cancelled(site: ConsoleSite) -> None:
     job_id = start(site, endless)
     site.node.wait(lambda: until_begun(site, job_id))
     page = site.get(f"/console/jobs/{job_id}").page
-    assert page.find("section", id="job")["data-poll"] == "1" and page.find("progress", max="10", value="3") and "3 of 10" in page.text
+    assert (
+        page.find("section", id="job")["data-poll"] == "1"
+        and page.reload == "3"
+        and page.find("progress", max="10", value="3")
+        and "3 of 10" in page.text
+    )
     assert site.post(f"/console/jobs/{job_id}", {"do": "cancel"}, token="x" * 32).status == 403
     answer = site.post(f"/console/jobs/{job_id}", {"do": "cancel"})
     assert answer.status == 303 and answer.location == f"../jobs/{job_id}?note=The+job+is+being+cancelled"
@@ -178,7 +183,7 @@ def test_scheduled_jobs_are_run_by_hand(site: ConsoleSite, scheduler: Scheduler)
     (job,) = specs({"name": "a", "interval": 60})
     scheduler.set("shop", [(job, handle)])
     page = site.get("/console/scheduler").page
-    assert page.rows[1][0].startswith("shop: a") and page.rows[1][2] == "every 60000 ms" and page.find("section")["data-poll"] == "5"
+    assert page.rows[1][0].startswith("shop: a") and page.rows[1][2] == "every 60000 ms" and page.find("section", id="scheduled")["data-poll"] == "5"
     form = {
         each["name"]: each["value"] for tag, each in page.elements if tag == "input" and each.get("name") in ("do", "application", "job")
     }

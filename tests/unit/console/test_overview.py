@@ -9,6 +9,7 @@ import pytest
 
 from svc import __version__
 from svc.console.views.overview import addresses_of
+from svc.messages import HeaderBlock, Request
 from svc.root.administrator import PASSWORD_FILE
 from tests.support.console import ConsoleSite
 
@@ -67,5 +68,5 @@ def test_hostile_names_are_text(site: ConsoleSite) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example/path", "a b", "[::1", "é\x00", '"><b>'])
 def test_a_host_that_is_none_makes_no_link(host: str) -> None:
-    [(_, _, href)] = addresses_of({"applications": ["http://*:9926"]}, host)
-    assert href == "" or href.startswith("http://evil.example:9926/")
+    [(_, _, href)] = addresses_of({"applications": ["http://*:9926"]}, Request("GET", "/", HeaderBlock([("host", host)]), b""))
+    assert href == ("http://[::1]:9926/" if host.startswith("[") else "")

@@ -38,6 +38,31 @@ def roles(node: OperationsNode) -> dict[str, Any]:
     return {role["id"]: role for role in node.run("list_roles")}
 
 
+def test_large_roles_give_way(node: OperationsNode) -> None:
+    for number in range(20):
+        node.run("add_role", role=f"role{number:02}", permission=READER)
+    before = node.run("list_roles")
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def list_roles() -> Any:
+        counting = asyncio.ensure_future(count())
+        try:
+            return await node.operations.perform({"operation": "list_roles"}, node.admin, authorize=True)
+        finally:
+            counting.cancel()
+
+    ticks = iter(range(10**9))
+    node.store.slices._now = lambda: next(ticks) / 1e3
+    assert node.wait(list_roles) == before
+    assert turns > 5
+
+
 def test_add_and_list(node: OperationsNode) -> None:
     added = node.run("add_role", role="reader", permission=READER, access={"screens": ["beds"]})
     assert list(added) == ["id", "role", "permission", "access", "__createdtime__", "__updatedtime__"]

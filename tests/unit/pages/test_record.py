@@ -9,6 +9,7 @@ import pytest
 
 from svc.auth.roles import Role
 from svc.auth.users import User
+from svc.pages.record import MOST_SHOWN
 from svc.pages.related import FIRST
 from tests.support.application import ADMIN, Application, application
 from tests.support.pages import BROWSER, Parsed
@@ -125,3 +126,12 @@ def test_the_address_in_other_forms(site: Application) -> None:
         each.get("id") for tag, each in page.elements if tag == "pre"
     }
     site.ask("DELETE", "/Tag/a%27b%22%3C")
+
+
+def test_of_very_many_attributes_the_first_are_shown(site: Application) -> None:
+    assert site.ask("PUT", "/Author/many", {f"p{number}": number for number in range(1500)})[0] == 204
+    for view in ("", "?_view=delete"):
+        page = show(site, f"/Author/many{view}")
+        assert len(page.rows) == MOST_SHOWN
+        assert "502 more attributes are not shown here." in page.text  # with the declared ones, id and name
+    assert site.ask("DELETE", "/Author/many")[0] == 204
