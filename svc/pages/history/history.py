@@ -43,8 +43,10 @@ async def send(call: ViewCall) -> Response:
     """Put the record back as it was."""
     _check(call)
     assert call.form is not None
+    if not _sees_all(call):
+        raise AccessViolation(user_of(call.request))
     found, at = await _find(call, call.form.text("version"), _offset(call.form.text("at") or "0"))
-    record = restorable(found) if _sees_all(call) else None
+    record = restorable(found)
     if record is None:
         raise ClientError("This version cannot be restored")
     request, tag = call.request, call.form.text("match")
