@@ -10,6 +10,7 @@ from svc.connection.exchange import BodyLimit
 from svc.errors import AccessViolation, ClientError, Problem
 from svc.messages import HeaderPairs, Request, Response
 from svc.pages.cells import shortened
+from svc.pages.frame import NO_STORE
 from svc.pages.sent_form import SentForm, form_limit
 from svc.pages.tokens import FIELD
 
@@ -73,7 +74,7 @@ async def _ask(pages: Pages, request: Request, form: SentForm, fault: Problem | 
     kept = {name: value for name, value in form.fields.items() if name not in own}
     is_kept = not form.files and sum(map(len, kept.values())) <= MOST_KEPT
     status = 401 if fault is None else fault.status_code
-    pairs: HeaderPairs = [("Cache-Control", "no-store"), *(() if fault is None else fault.headers)]
+    pairs: HeaderPairs = [NO_STORE, *(() if fault is None else fault.headers)]
     if status == 401:
         pairs += TOKEN_CHALLENGE  # with Basic the browser would ask its user in a window of its own
     text = "Your login has ended. Log in to go on" if fault is None else shortened(fault.message, _LONGEST_FAULT)
