@@ -11,7 +11,6 @@ from urllib.parse import unquote
 from svc.auth.identify import TOKEN_CHALLENGE
 from svc.auth.users import User
 from svc.connection.exchange import BodyLimit
-from svc.console.kept_forms import is_of_own_page, lost_by_login
 from svc.console.page import ROOT, ConsolePage, root_of_console
 from svc.console.places import BY_PATH, Place
 from svc.errors import REASONS, AccessViolation, ClientError, MethodNotAllowed, NotFound, Problem
@@ -21,6 +20,7 @@ from svc.messages import HeaderPairs, Request, Response
 from svc.operations.service import Operations
 from svc.pages.cells import shortened
 from svc.pages.frame import ASSETS, FILES, NO_STORE, PAIRS, frame_of
+from svc.pages.kept_forms import is_of_own_page, lost_by_login
 from svc.pages.sent_form import SentForm, form_limit, sent_form
 from svc.pages.templates import Templates
 from svc.pages.tokens import FIELD, check_token
@@ -141,16 +141,14 @@ class Console:
         self, request: Request, fault: Problem | None = None, form: SentForm | None = None, redirect: str | None = None
     ) -> Response:
         """`form`: what was sent without a login: it is kept in the form, and done after the login. `redirect`: where to go after it; None: to this address."""
-        if request.foreign is not None:
-            form = None  # who logged in would do the will of another site
         pairs: HeaderPairs = [NO_STORE, *(() if fault is None else fault.headers)]
         status = 401 if redirect is None else 200
         if fault is not None:
             status = fault.status_code
         if status == 401:
             pairs += TOKEN_CHALLENGE  # with Basic the browser would ask its user in a window of its own
-        if form is not None and not is_of_own_page(request):
-            form = None  # a login must not do what another site has sent
+        if request.foreign is not None or not is_of_own_page(request):
+            form = None  # who logged in would do the will of another site
         kept = {} if form is None else {name: value for name, value in form.fields.items() if not name.startswith("_")}
         lost = "" if form is None else lost_by_login(form, kept, request.pathname)
         if redirect is None and (form is None or lost):

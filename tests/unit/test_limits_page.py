@@ -21,14 +21,14 @@ from svc.apps import load_limit
 from svc.config.settings import BY_NAME
 from svc.connection.load_shedding import RequestClass, class_limits
 from svc.connection.shared import SharedState
-from svc.console import console, edited_text, kept_forms
+from svc.console import console, edited_text
 from svc.content import cbor_reader, csv_reader, json_split, multipart
 from svc.graphql import changes, document, selection, socket_transport
 from svc.http import bodies
 from svc.mail import outbox
 from svc.mqtt import shared
 from svc.operations import api_keys, uploads
-from svc.pages import sent_form
+from svc.pages import kept_forms, sent_form
 from svc.pages.importing import columns
 from svc.protocol import http2_flood_limits, request_head, websocket
 from svc.query import calls, grouping, nodes, row_rules, url

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import svc.testing
-from svc.pages.log_in_again import MOST_KEPT
+from svc.pages.kept_forms import LONGEST
 from tests.support.pages import BROWSER, Parsed
 from tests.support.sent_forms import PageForm, forms_of
 from tests.unit.testing.conftest import write_application
@@ -116,7 +116,7 @@ def test_a_page_of_another_site_logs_nobody_in(shop: Any) -> None:
 
 
 def test_what_is_too_long_is_not_kept(shop: Any) -> None:
-    ann, form = begun(shop, "x" * (MOST_KEPT + 1))
+    ann, form = begun(shop, "x" * (LONGEST + 1))
     answer = send(ann, EDIT, form)
     assert answer.status in (401, 413) and b"x" * 100 not in answer.content
     assert "_username" not in answer.text

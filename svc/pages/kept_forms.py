@@ -1,4 +1,4 @@
-"""Forms that were sent when the login had ended: whether they are kept, and done after the login (spec: console §2)."""
+"""Forms that were sent when the login had ended: whether they are kept, and done after the login (spec: console §2, http §7.8)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lost_by_login(form: SentForm, kept: Mapping[str, str], path: str) -> str:
     """Why a form is not kept while somebody logs in; "" if it is. `kept`: the fields that would be. What is secret must not be in a page, and what is left
     without it must not be done."""
     if form.files or sum(map(len, kept.values())) > LONGEST:
-        return "What was sent is too long to be kept: send it again after the login."
+        return "What was sent has files, or is too long to be kept: send it again after the login."
     if is_secret(path.rpartition("/")[2]) or any(_is_secret(name, text) for name, text in form.fields.items() if text):
         return "What was sent has a password, or something else that is secret, so it is not kept: enter it again after the login."
     return ""
