@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import svc
 from svc.pages.cells import lines_of
 from svc.pages.collection import data_page
 from svc.pages.frame import Frame
@@ -97,3 +100,19 @@ def test_they_are_loaded_once_on_a_helper_thread() -> None:
         first, second = asyncio.run(both())
         assert b"<title>a</title>" in first and b"<title>b</title>" in second
         assert b"<title>c</title>" in (templates.maybe_render("error.html", error("c")) or b"")
+
+
+def test_what_a_template_imports_is_there() -> None:
+    """Jinja finds that out when the page is asked for."""
+    package = Path(svc.__file__).parent
+    files = {
+        path.name: path.read_text("utf-8")
+        for folder in ("pages/templates", "console/templates")
+        for path in (package / folder).glob("*.html")
+    }
+    macros = {name: set(re.findall(r"{%-? macro (\w+)", text)) for name, text in files.items()}
+    for name, text in files.items():
+        for source, imported in re.findall(r'{% from "([\w.]+)" import ([^%]*?)(?: with context)? %}', text):
+            names = {each.strip().partition(" as ")[0] for each in imported.split(",")}
+            assert names <= macros[source], (name, source, names - macros[source])
+        assert set(re.findall(r'{% (?:include|extends) "([\w.]+)"', text)) <= files.keys(), name
