@@ -193,13 +193,13 @@ class Pages(ResponseBuilder):
                 return super().property(request, resource, target, record, preferences)
             if value is MISSING or (record.visible is not None and name not in record.visible):
                 return super().property(request, resource, target, record, preferences)  # which refuses
-            return self._show(request, "data.html", self._data_values(request, value))
+            return self._show(request, "data.html", self._data_values(request, value) | {"actions": []})
         rows = resource.select_one(record, target, request)
 
         def answer(value: Any, execution: QueryExecution) -> Any:
             if name not in value:
                 raise NotFound("Record has no such property")
-            return self._show(request, "data.html", self._data_values(request, value[name]))
+            return self._show(request, "data.html", self._data_values(request, value[name]) | {"actions": []})
 
         return self._only_row(rows, _NATIVE, answer)
 

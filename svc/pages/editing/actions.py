@@ -43,7 +43,7 @@ def record_actions(resource: type[TableResource], target: RequestTarget, request
     """`target`: the record."""
     found: list[Action] = []
     raw = resource.table.get_raw(target.id) if target.id is not None else None
-    if raw is None:
+    if raw is None or not resource.may_see(raw, request):
         return []
     if _may(resource, target, request, "patch") and rules_allow("update", resource, target, request, raw):
         found.append(("Edit", "?_view=edit", "e"))

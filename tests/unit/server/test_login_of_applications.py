@@ -44,7 +44,7 @@ def test_who_has_a_login(tmp_path: Path, files: dict[str, str], has_form: bool, 
         shop.operation("add_user", **GOOD, role="visitor", active=True)
         visitor = shop.as_user(None)
         form = visitor.get("/login", headers=NAVIGATION)
-        assert ("<form" in form.text) == has_form
+        assert ('<form class="login"' in form.text) == has_form
         if "static" in files.get("config.yaml", ""):
             assert visitor.get("/login/", headers=NAVIGATION).text == "own"
         posted = visitor.post("/login", GOOD)
