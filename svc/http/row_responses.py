@@ -193,7 +193,8 @@ class RowResponses(ResponseParts):
         pairs: HeaderPairs = [("Content-Type", writer.content_type), VARY]
         pairs.append(PUBLIC if request.user is None else PRIVATE)
         if writer.headers:
-            pairs += [(name, _named(value, request.handler_path)) for name, value in writer.headers]
+            path = request.handler_path
+            pairs += [(name, _named(value, path)) for name, value in writer.headers] if path in self._resources else writer.headers
         return pairs
 
 

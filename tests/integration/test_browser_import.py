@@ -80,7 +80,7 @@ def restored(page: Page, server: Process) -> None:
     page.type("h")
     page.until("location.search.includes('_view=history') && document.readyState == 'complete'")
     assert "99" in page.text("div.entry") and not page.text("div.entry time").endswith("UTC"), "the time is that of the reader"
-    assert page.evaluate("document.querySelector('div.entry time').title").endswith("(UTC)")
+    assert page.evaluate("document.querySelector('div.entry time').title").endswith("Z")
     page.click_on("document.querySelectorAll('div.entry')[1].querySelector('a')")
     page.until("document.querySelector('input[name=match]') && document.readyState == 'complete'")
     page.click("form button.primary")

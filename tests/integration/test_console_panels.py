@@ -38,7 +38,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     (app / "config.yaml").write_text("rest: true\nlogin: true\ngraphql: true\ngraphqlSchema: {files: '*.graphql'}\n")
     running = Process(directory / "root", app, env={"SQL_MAXTIME": "600000"}).start()
     with running.client() as client:
-        fill(client, 300)
+        fill(client, 600)
     yield running
     assert running.stop() == 0
 
@@ -233,7 +233,7 @@ def test_axe_finds_nothing(server: Process, page: Page, tmp_path_factory: pytest
             assert violations(page, script) == [], path
         page.open(at(server, "sql?sql=SELECT+*+FROM+data.Tool"))
         page.press("Enter", CTRL)
-        result(page, "The first 200 rows")
+        result(page, "The first 500 rows")
         assert violations(page, script) == [] and too_wide(page) == []
         page.open(f"{server.url}/_pages/")
         assert violations(page, script) == [] and too_wide(page) == []

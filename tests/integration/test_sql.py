@@ -579,7 +579,7 @@ def test_the_form(server: Process) -> None:
         )
         assert (found.status_code, Parsed(found.content).rows) == (200, [["id", "name"], ["p", "Key"]])
         long = client.post("/sql", data={"sql": "SELECT id FROM data.Doc"})
-        assert "The first 200 rows" in Parsed(long.content).text
+        assert "The first 500 rows" in Parsed(long.content).text
         file = client.post("/sql", data={"sql": "SELECT id FROM data.Doc", "as": "csv"})
         assert file.text.splitlines()[1:] == [f'"{n:06}"' for n in range(COUNT)] and "attachment" in file.headers["content-disposition"]
         wrong = client.post("/sql", data={"sql": "SELECT nme FROM data.Product"})
