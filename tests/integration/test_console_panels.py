@@ -125,7 +125,7 @@ def check_operations_by_form_and_by_body(server: Process, page: Page) -> None:
     page.click("#offered button")
     page.type('", "table": "Tool"}')
     page.press("Enter", CTRL)
-    result(page, '"record_count": 300')
+    result(page, '"record_count": 600')
     enter(page, "form.statement textarea", '{"operation":\n x}')
     page.press("Enter", CTRL)
     result(page, "Line 2, column 2")
