@@ -1,4 +1,4 @@
-"""What of a server needs somebody's attention, with what to do about it (spec: console §3). Pure: of what operations have answered.
+"""What on this server needs attention, and what to do about it (spec: console §3). Pure functions of what operations have answered.
 
 `facts` has the answers by the name of their operation; what the caller may not ask is not there.
 """

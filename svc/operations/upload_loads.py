@@ -85,9 +85,7 @@ def _id_check(value: Any, field: Field) -> str | None:
 
 
 _ID: Callable[..., Field] = Field("upload", "string", "As answered by `add_upload`.", required=True, check=_id_check).but
-_HOLDER = Field(
-    "holder", "string", "A text that has to be named again by whoever loads the file, such as the id of a session.", secret=True
-)
+_HOLDER = Field("holder", "string", "A text that must be given again to load the file, such as the id of a session.", secret=True)
 _FORMAT = Field("format", "choice", "`csv`, `json` (an array of records) or `ndjson` (one after the other).", choices=FORMATS)
 _EXAMPLE_ID = "0b5e1c3e6f6b4c2e9f7a2f1d8a5f3c11"
 _EXAMPLE: Mapping[str, Any] = {"database": "garden", "table": "plant", "upload": _EXAMPLE_ID}

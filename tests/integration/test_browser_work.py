@@ -344,7 +344,7 @@ def record(hands: Keyboard, client: httpx.Client, key: str) -> None:
     hands.arrive("New record of Tool")
     hands.enter("price", "dear")
     hands.press("Insert")
-    hands.arrive(text="This has to be mended")
+    hands.arrive(text="Correct this")
     hands.enter("id", key)
     hands.enter("name", "Made here")
     hands.enter("price", "12.5")
